@@ -1,0 +1,316 @@
+// Package windsock is the vocabulary of the model of reality and the rules that
+// decide: what evidence adds up to, what a deployment's members make of it, which
+// word a monitor hears and which monitor hears it. It does no I/O, reads no clock
+// and imports nothing but the standard library.
+package windsock
+
+import "time"
+
+// Version is the version of the monitoring API, the only one there is.
+const Version = "1"
+
+// State is what is believed of an instance or a deployment. Suspended is said of
+// instances only, Degraded of deployments only.
+type State string
+
+// The states. Unknown is not "fine" and not "down": nobody has told us yet, or the
+// one who promised to keep telling fell silent.
+const (
+	Unknown   State = "unknown"
+	Starting  State = "starting"
+	Running   State = "running"
+	Degraded  State = "degraded"
+	Stopping  State = "stopping"
+	Stopped   State = "stopped"
+	Suspended State = "suspended"
+	Failed    State = "failed"
+	Gone      State = "gone"
+)
+
+// InstanceStates and DeploymentStates list the states each kind of subject can have.
+var (
+	InstanceStates   = [...]State{Unknown, Starting, Running, Stopping, Stopped, Suspended, Failed, Gone}
+	DeploymentStates = [...]State{Unknown, Starting, Running, Degraded, Stopping, Stopped, Failed, Gone}
+)
+
+// severity orders states from fine to worst, so that ties and conflicts never depend
+// on who spoke first.
+func (s State) severity() int {
+	switch s {
+	case Running:
+		return 0
+	case Starting:
+		return 2
+	case Stopping:
+		return 3
+	case Stopped, Suspended:
+		return 4
+	case Gone:
+		return 5
+	case Degraded:
+		return 6
+	case Failed:
+		return 7
+	default:
+		return 1
+	}
+}
+
+// Down reports whether a member in this state counts against a deployment that
+// expects it to run.
+func (s State) Down() bool {
+	return s == Failed || s == Stopped || s == Suspended || s == Gone
+}
+
+// Word is what monitors post and what they hear.
+type Word string
+
+// The three words of the monitor API.
+const (
+	StartDetected Word = "START DETECTED"
+	FailDetected  Word = "FAIL DETECTED"
+	StopDetected  Word = "STOP DETECTED"
+)
+
+// Words lists them in the order in which errors and documents name them.
+var Words = [...]Word{StartDetected, FailDetected, StopDetected}
+
+// State returns what the word says of its subject, or "" if it is no word.
+func (w Word) State() State {
+	switch w {
+	case StartDetected:
+		return Running
+	case FailDetected:
+		return Failed
+	case StopDetected:
+		return Stopped
+	}
+	return ""
+}
+
+// Heard returns the word a monitor hears when a subject enters next, or "" when that
+// is for the timeline only.
+func Heard(next State) Word {
+	switch next {
+	case Running:
+		return StartDetected
+	case Failed, Degraded:
+		return FailDetected
+	case Stopped, Suspended, Gone:
+		return StopDetected
+	}
+	return ""
+}
+
+// Kind says what sort of thing an id names.
+type Kind string
+
+// Deployments and instances have a state; monitors only have a history.
+const (
+	KindDeployment Kind = "deployment"
+	KindInstance   Kind = "instance"
+	KindMonitor    Kind = "monitor"
+)
+
+// Subject is what evidence and events are about.
+type Subject struct {
+	Kind Kind   `json:"kind"`
+	ID   string `json:"id"`
+}
+
+// Origin says by which way a source knows: a provider knows whether the instance is
+// there, probes and monitors know whether it works.
+type Origin string
+
+// The three origins of evidence.
+const (
+	FromProvider Origin = "provider"
+	FromProbe    Origin = "probe"
+	FromMonitor  Origin = "monitor"
+)
+
+// Observation is one statement of one source about one subject at one moment.
+type Observation struct {
+	Subject Subject
+	Source  string // who says so; a source has one piece of evidence a subject
+	Origin  Origin
+	State   State  // Unknown: the source could not look, or does not know itself
+	Reason  string // in the source's words, for people
+	Raw     string // the provider's own status word
+
+	ObservedAt time.Time     // by the source's clock; zero: in order of arrival
+	TTL        time.Duration // the source promises to speak again within it; 0: no promise
+	Promise    time.Duration // a poll or probe that cannot look for longer is stale; 0: never
+	Need       int           // statements in a row it takes to change this source's mind; below 2: one
+	Requested  bool          // somebody asked for this, so a stop is no fault
+}
+
+// Outcome answers one Observation.
+type Outcome struct {
+	Subject  Subject // with our id, whatever id it was reported under
+	Changed  bool    // the observed state is another one now
+	State    State   // the observed state now
+	EventSeq int64   // of the event that says so; 0 when unchanged
+	Err      error   // ErrNotFound, ErrConflict or ErrTooMany; the others of its batch are not concerned
+}
+
+// EventType says what an event is about.
+type EventType string
+
+// The events of the log. Flags are stale and suspect. A declared subject is new in the
+// model or is described anew; a removed one was taken out of it, which says nothing of
+// the thing itself. A monitor that is added again may have other wishes than before.
+const (
+	InstanceState      EventType = "instance.state"
+	InstanceFlags      EventType = "instance.flags"
+	InstanceDeclared   EventType = "instance.declared"
+	InstanceRemoved    EventType = "instance.removed"
+	DeploymentState    EventType = "deployment.state"
+	DeploymentFlags    EventType = "deployment.flags"
+	DeploymentDeclared EventType = "deployment.declared"
+	DeploymentRemoved  EventType = "deployment.removed"
+	MonitorAdded       EventType = "monitor.added"
+	MonitorRemoved     EventType = "monitor.removed"
+)
+
+// Event is one entry of the log. It holds all that a callback says, so that every try
+// and every replay of it says the same.
+type Event struct {
+	Seq          int64     `json:"seq"`
+	ID           string    `json:"id"`
+	Type         EventType `json:"type"`
+	Time         time.Time `json:"time"`
+	Kind         Kind      `json:"kind"`
+	SubjectID    string    `json:"subject_id"`
+	DeploymentID string    `json:"deployment_id,omitempty"`
+	Provider     string    `json:"provider,omitempty"`
+	Pool         string    `json:"pool,omitempty"`
+
+	Word     Word  `json:"detection,omitempty"` // "": for the timeline only
+	State    State `json:"observed_state,omitempty"`
+	Previous State `json:"previous_state,omitempty"`
+	Expected State `json:"expected_state,omitempty"`
+
+	Source     string    `json:"source,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	DetectedAt time.Time `json:"detected_at,omitzero"` // by the source's clock
+
+	EventData
+}
+
+// EventData is the part of an Event that nothing selects by.
+type EventData struct {
+	Stale     bool              `json:"stale,omitempty"`
+	Suspect   bool              `json:"suspect,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`  // of the deployment, as it then was
+	Instances []string          `json:"instances,omitempty"` // the failing ones, on a deployment event; the first MaxNamed
+}
+
+// MaxNamed is how many failing instances an event names.
+const MaxNamed = 100
+
+// RollupSource is the source of an event that follows from a deployment's members.
+const RollupSource = "rollup"
+
+// Observed is the observed state of a subject, as the API shows it.
+type Observed struct {
+	State   State     `json:"observed_state"`
+	Since   time.Time `json:"since,omitzero"`   // by our clock; zero: since ever
+	SeenAt  time.Time `json:"seen_at,omitzero"` // when a source last said something new or renewed a promise
+	Reason  string    `json:"reason,omitempty"`
+	Sources []string  `json:"sources"` // who says so
+	Drift   bool      `json:"drift"`
+	Stale   bool      `json:"stale"`
+	Suspect bool      `json:"suspect"`
+}
+
+// Deployment is a collection of running instances.
+type Deployment struct {
+	DeploymentSpec
+	Observed
+	Instances map[State]int `json:"instances"` // its members, counted by observed state
+	CreatedAt time.Time     `json:"created_at"`
+	UpdatedAt time.Time     `json:"updated_at"`
+	Evidence  []Evidence    `json:"evidence,omitempty"` // of the deployment itself; only when it is shown alone
+}
+
+// Instance is one running thing of a deployment.
+type Instance struct {
+	InstanceSpec
+	Observed
+	Provider  string     `json:"provider,omitempty"` // of its deployment
+	Pool      string     `json:"pool,omitempty"`     // of its deployment
+	CreatedAt time.Time  `json:"created_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	Evidence  []Evidence `json:"evidence,omitempty"` // only when it is shown alone
+}
+
+// Monitor is a third party that is registered to be called back.
+type Monitor struct {
+	MonitorSpec
+	ID        string    `json:"monitor_id"`
+	Signed    bool      `json:"signed"` // a secret is set; it is never shown
+	Cursor    int64     `json:"cursor"` // every event up to here was delivered or is none of its business
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	Delivery  Delivery  `json:"delivery"`
+}
+
+// Delivery is how the callbacks to one monitor go.
+type Delivery struct {
+	State     string    `json:"state"`   // "idle", "delivering" or "retrying"
+	Backlog   int64     `json:"backlog"` // events that wait for it
+	Attempts  int       `json:"attempts,omitempty"`
+	NextTryAt time.Time `json:"next_try_at,omitzero"`
+	OldestAt  time.Time `json:"oldest_at,omitzero"` // when the oldest waiting event happened
+	LastError string    `json:"last_error,omitempty"`
+	SuccessAt time.Time `json:"last_success_at,omitzero"`
+}
+
+// Target is a monitor as the deliverer needs it, with its secret.
+type Target struct {
+	Monitor
+	Secret Secret
+}
+
+// Secret is text that shows itself to nobody: not in logs, errors or JSON.
+type Secret string
+
+// String, GoString and MarshalText hide the secret.
+func (Secret) String() string               { return "[secret]" }
+func (Secret) GoString() string             { return "[secret]" }
+func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
+
+// Progress is how far the callbacks to one monitor have come.
+type Progress struct {
+	MonitorID string
+	Cursor    int64 // every event up to here was delivered or is none of its business
+	Attempts  int   // how often the next event was tried in vain
+	NextTryAt time.Time
+	SuccessAt time.Time
+	LastError string
+}
+
+// ProbeTarget is an instance that has a probe.
+type ProbeTarget struct {
+	InstanceID string
+	Probe      Probe
+}
+
+// Pool counts what lies in one pool of a provider, by observed state.
+type Pool struct {
+	Provider    string        `json:"provider"`
+	Pool        string        `json:"pool"`
+	Deployments map[State]int `json:"deployments"`
+	Instances   map[State]int `json:"instances"`
+}
+
+// ProviderStatus is how the observation of one provider goes.
+type ProviderStatus struct {
+	ID         string    `json:"id"`
+	Kind       string    `json:"kind"`
+	CompleteAt time.Time `json:"complete_at,omitzero"` // when everything it watches had last been looked at
+	Watched    int       `json:"watched"`              // subjects it looks at
+	Blind      int       `json:"blind"`                // of these, how many the last look could not judge
+	LastError  string    `json:"last_error,omitempty"` // why, of one of them
+}
