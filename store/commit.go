@@ -1,0 +1,249 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"windsock"
+)
+
+// Group commit. Whoever wants to write puts what he wants in the queue. The first to
+// find nobody at work commits all that is queued, in one transaction and so with one
+// fsync, and hands the work to the first of those who came meanwhile. So a batch is what
+// arrived during the commit before it: no timer, and no delay when there is nothing else.
+
+// queueBound is how many may wait to be written. Each is somebody who waits for an
+// answer, so this is met only when the disk stalls.
+const queueBound = 16384
+
+// batchBound is how many observations one commit takes, so that none waits long.
+const batchBound = 4096
+
+// An op is what one caller wants written: observations, or anything else as do.
+type op struct {
+	ctx  context.Context
+	now  time.Time
+	obs  []windsock.Observation
+	out  []windsock.Outcome
+	do   func(*tx) error
+	err  error
+	turn chan bool // true: it is yours to commit; false: it is done
+}
+
+type queue struct {
+	mu      sync.Mutex
+	waiting []*op
+	busy    bool
+}
+
+// do runs f in a transaction of its own or of others, and returns after the commit.
+// When f returns an error nothing of what it did is kept.
+func (s *Store) do(ctx context.Context, f func(*tx) error) error {
+	o := &op{ctx: ctx, do: f}
+	s.submit(o)
+	return o.err
+}
+
+// submit returns when o is committed, or is known not to be.
+func (s *Store) submit(o *op) {
+	if o.err = o.ctx.Err(); o.err != nil {
+		return
+	}
+	o.turn = make(chan bool, 1)
+	o.now = s.now()
+	q := &s.queue
+	q.mu.Lock()
+	if len(q.waiting) >= queueBound {
+		q.mu.Unlock()
+		o.err = fmt.Errorf("%w: %d writes wait already", windsock.ErrUnavailable, queueBound)
+		return
+	}
+	q.waiting = append(q.waiting, o)
+	mine := !q.busy
+	q.busy = true
+	q.mu.Unlock()
+	if mine || <-o.turn {
+		s.commitNext()
+	}
+}
+
+// commitNext commits the ops at the head of the queue and passes the work on.
+func (s *Store) commitNext() {
+	q := &s.queue
+	q.mu.Lock()
+	n, size := 0, 0
+	for n < len(q.waiting) && (n == 0 || size < batchBound) {
+		size += len(q.waiting[n].obs)
+		n++
+	}
+	ops := q.waiting[:n:n]
+	q.waiting = append([]*op(nil), q.waiting[n:]...)
+	q.mu.Unlock()
+
+	s.commit(ops)
+
+	q.mu.Lock()
+	if len(q.waiting) > 0 {
+		q.waiting[0].turn <- true
+	} else {
+		q.busy = false
+	}
+	q.mu.Unlock()
+	for _, o := range ops {
+		o.turn <- false // nobody hears the one of the committer itself
+	}
+}
+
+// commit writes ops in one transaction. A failure of the transaction is the answer to
+// all of them.
+func (s *Store) commit(ops []*op) {
+	start := time.Now()
+	written, err := s.transact(ops)
+	if err != nil {
+		err = unavailable(err)
+		for _, o := range ops {
+			if o.err == nil {
+				o.err, o.out = err, nil
+			}
+		}
+		return
+	}
+	if written {
+		s.Metrics.committed(time.Since(start), len(ops))
+	}
+}
+
+func (s *Store) transact(ops []*op) (written bool, err error) {
+	// Without a context that can end: the driver would start a goroutine for each
+	// statement to watch it. What bounds a statement is the busy timeout.
+	sqltx, err := s.write.BeginTxx(context.Background(), nil)
+	if err != nil {
+		return false, err
+	}
+	defer sqltx.Rollback() // after a commit it does nothing
+	t := &tx{s: s, sql: sqltx, head: s.head.Load()}
+	t.get(&t.head, `SELECT coalesce(max(head), 0) FROM log`)
+	before := t.head
+	for i := 0; i < len(ops) && t.err == nil; {
+		if ops[i].do != nil {
+			t.one(ops[i])
+			i++
+			continue
+		}
+		j := i
+		for j < len(ops) && ops[j].do == nil {
+			j++
+		}
+		t.record(ops[i:j])
+		i = j
+	}
+	if t.head != before {
+		t.exec(`UPDATE log SET head = ?, alive_at = ?`, t.head, micros(s.now()))
+	}
+	if t.err != nil {
+		return false, t.err
+	}
+	if !t.dirty {
+		return false, nil // an fsync for nothing
+	}
+	if err := sqltx.Commit(); err != nil {
+		return false, err
+	}
+	s.Metrics.logged(t.events)
+	s.advance(t.head)
+	return true, nil
+}
+
+// advance tells those who wait that the log has come to head.
+func (s *Store) advance(head int64) {
+	for {
+		old := s.head.Load()
+		if head <= old {
+			return
+		}
+		if s.head.CompareAndSwap(old, head) {
+			s.news.send()
+			return
+		}
+	}
+}
+
+// tx is a transaction under way. After its first error it does nothing more.
+type tx struct {
+	s      *Store
+	sql    *sqlx.Tx
+	now    time.Time // when the op that is being written arrived
+	micros int64     // the same
+	head   int64     // seq of the newest event
+	events []windsock.EventType
+	dirty  bool // something was written
+	err    error
+}
+
+func (t *tx) at(now time.Time) { t.now, t.micros = now, micros(now) }
+
+// one runs an op that is not a record; when it fails, alone.
+func (t *tx) one(o *op) {
+	if o.err = o.ctx.Err(); o.err != nil {
+		return
+	}
+	t.at(o.now)
+	head, events, dirty := t.head, len(t.events), t.dirty
+	t.run(`SAVEPOINT op`)
+	if t.err != nil {
+		return
+	}
+	if o.err = o.safely(t); o.err == nil {
+		t.run(`RELEASE op`)
+		return
+	}
+	if t.err != nil {
+		o.err = unavailable(t.err)
+	}
+	t.err, t.head, t.events, t.dirty = nil, head, t.events[:events], dirty
+	t.run(`ROLLBACK TO op`)
+	t.run(`RELEASE op`)
+}
+
+// safely returns a panic of do as its error: those who wait for the same commit must not
+// wait for ever.
+func (o *op) safely(t *tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return o.do(t)
+}
+
+// exec writes.
+func (t *tx) exec(query string, args ...any) {
+	t.run(query, args...)
+	t.dirty = true
+}
+
+func (t *tx) run(query string, args ...any) {
+	if t.err == nil {
+		_, t.err = t.sql.Exec(t.sql.Rebind(query), args...)
+	}
+}
+
+func (t *tx) get(dest any, query string, args ...any) {
+	if t.err == nil {
+		t.err = t.sql.Get(dest, t.sql.Rebind(query), args...)
+	}
+}
+
+func (t *tx) all(dest any, query string, args ...any) {
+	if t.err == nil {
+		t.err = t.sql.Select(dest, t.sql.Rebind(query), args...)
+	}
+}
+
+// alive notes that we are.
+func (t *tx) alive() { t.exec(`UPDATE log SET alive_at = ?`, micros(t.s.now())) }

@@ -1,0 +1,244 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"windsock"
+)
+
+// PutDeployment declares a deployment, or declares it anew, and reports whether it is a
+// new one. It returns ErrPrecondition when what is there does not meet c.
+func (s *Store) PutDeployment(ctx context.Context, spec windsock.DeploymentSpec, c windsock.Cond) (d windsock.Deployment, created bool, err error) {
+	if err := spec.Complete(); err != nil {
+		return d, false, err
+	}
+	err = s.do(ctx, func(t *tx) error {
+		old, exists, err := t.deployment(spec.ID)
+		if err != nil {
+			return err
+		}
+		if err := c.Check(exists, old); err != nil {
+			return err
+		}
+		created = !exists
+		t.declareDeployment(spec, old.DeploymentSpec, exists, false)
+		d, _, err = t.deployment(spec.ID)
+		return err
+	})
+	return d, created, err
+}
+
+// PatchDeployment has change alter what is declared of a deployment. The id stays.
+func (s *Store) PatchDeployment(ctx context.Context, id string, c windsock.Cond, change func(*windsock.DeploymentSpec) error) (d windsock.Deployment, err error) {
+	err = s.do(ctx, func(t *tx) error {
+		old, err := viewDeployment(t, id, ourID, theirID)
+		if err != nil {
+			return err
+		}
+		if err := c.Check(true, old); err != nil {
+			return err
+		}
+		spec := old.DeploymentSpec
+		spec.Metadata = metadataOf(jsonText(spec.Metadata)) // the caller's own
+		if err := change(&spec); err != nil {
+			return err
+		}
+		spec.ID = old.ID
+		if err := spec.Complete(); err != nil {
+			return err
+		}
+		t.declareDeployment(spec, old.DeploymentSpec, true, false)
+		d, err = viewDeployment(t, spec.ID, ourID)
+		return err
+	})
+	return d, err
+}
+
+// DeleteDeployment takes a deployment and its instances out of the model.
+func (s *Store) DeleteDeployment(ctx context.Context, id string, c windsock.Cond) error {
+	return s.do(ctx, func(t *tx) error {
+		old, err := viewDeployment(t, id, ourID, theirID)
+		if err != nil {
+			return err
+		}
+		if err := c.Check(true, old); err != nil {
+			return err
+		}
+		t.removeDeployment(old.ID)
+		return t.err
+	})
+}
+
+// declareDeployment writes what is declared, if it is not what was, and what follows.
+func (t *tx) declareDeployment(spec, old windsock.DeploymentSpec, exists, fromFile bool) {
+	text := jsonText(spec)
+	if exists && text == jsonText(old) {
+		if fromFile {
+			t.exec(`UPDATE deployments SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
+		}
+		return
+	}
+	t.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, metadata, from_file, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET
+			name = excluded.name, provider = excluded.provider, provider_id = excluded.provider_id, pool = excluded.pool,
+			expected = excluded.expected, rule = excluded.rule, quorum = excluded.quorum, metadata = excluded.metadata,
+			from_file = excluded.from_file | deployments.from_file, updated_at = excluded.updated_at`,
+		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, spec.Expected, spec.Rule, spec.Quorum, jsonText(spec.Metadata),
+		fromFile, windsock.Unknown, t.micros, t.micros)
+	w := t.work()
+	w.loadDeployments([]string{spec.ID})
+	d := w.deployments[spec.ID]
+	if t.err != nil {
+		return
+	}
+	w.log(d.event(windsock.DeploymentDeclared))
+	if exists && spec.Quorum != old.Quorum { // it may be met now, or no longer
+		var reported []string
+		w.all(&reported, `SELECT DISTINCT i.id FROM instances i JOIN evidence e ON e.kind = 'instance' AND e.subject_id = i.id
+			WHERE i.deployment_id = ? AND e.state = 'failed'`, spec.ID)
+		w.loadInstances(reported)
+	}
+	w.judgeAll()
+	w.flush()
+}
+
+func (t *tx) removeDeployment(id string) {
+	w := t.work()
+	w.loadDeployments([]string{id})
+	var members []string
+	w.all(&members, `SELECT id FROM instances WHERE deployment_id = ? ORDER BY id`, id)
+	for chunk := range chunks(members) {
+		w.loadInstances(chunk)
+	}
+	if t.err != nil {
+		return
+	}
+	d := w.deployments[id]
+	for _, m := range members {
+		w.log(w.instances[m].event(windsock.InstanceRemoved))
+	}
+	w.log(d.event(windsock.DeploymentRemoved))
+	t.exec(`DELETE FROM evidence WHERE kind = 'instance' AND subject_id IN (SELECT id FROM instances WHERE deployment_id = ?)`, id)
+	t.exec(`DELETE FROM evidence WHERE kind = 'deployment' AND subject_id = ?`, id)
+	t.exec(`DELETE FROM instances WHERE deployment_id = ?`, id)
+	t.exec(`DELETE FROM tallies WHERE deployment_id = ?`, id)
+	t.exec(`DELETE FROM deployments WHERE id = ?`, id)
+}
+
+// judgeAll judges every loaded instance anew and rolls up every loaded deployment.
+func (w *working) judgeAll() {
+	for _, i := range sorted(w.instances) {
+		w.judge(i)
+	}
+	for _, d := range sorted(w.deployments) {
+		w.roll(d)
+	}
+}
+
+type deploymentView struct {
+	deploymentRow
+	Name      string `db:"name"`
+	CreatedAt int64  `db:"created_at"`
+	UpdatedAt int64  `db:"updated_at"`
+	SeenAt    int64  `db:"seen_at"`
+}
+
+const deploymentViews = `SELECT ` + deploymentColumns + `, name, created_at, updated_at,
+	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at
+	FROM deployments v`
+
+// The columns of a view by which it is looked up.
+const (
+	ourID   = `v.id`
+	theirID = `v.provider_id`
+)
+
+func (v *deploymentView) deployment() windsock.Deployment {
+	return windsock.Deployment{
+		DeploymentSpec: windsock.DeploymentSpec{
+			ID: v.ID, Name: v.Name, Provider: v.Provider, ProviderID: v.ProviderID, Pool: v.Pool,
+			Expected: windsock.State(v.Expected), Rule: windsock.Rule(v.Rule), Quorum: v.Quorum, Metadata: metadataOf(v.Metadata),
+		},
+		Observed:  v.observed(v.SeenAt),
+		Instances: map[windsock.State]int{},
+		CreatedAt: fromMicros(v.CreatedAt), UpdatedAt: fromMicros(v.UpdatedAt),
+	}
+}
+
+func (r *observedRow) observed(seenAt int64) windsock.Observed {
+	o := windsock.Observed{
+		State: windsock.State(r.State), Since: fromMicros(r.Since), SeenAt: fromMicros(seenAt), Reason: r.Reason,
+		Sources: []string{}, Drift: r.Drift, Stale: r.Stale, Suspect: r.Suspect,
+	}
+	if err := json.Unmarshal([]byte(r.Sources), &o.Sources); err != nil {
+		panic("store: sources " + r.Sources) // only ever written by us
+	}
+	return o
+}
+
+// Deployments returns what f selects, without evidence.
+func (s *Store) Deployments(ctx context.Context, f windsock.Filter) ([]windsock.Deployment, error) {
+	q := selecting(deploymentViews)
+	q.where(`id > ?`, f.After)
+	q.whereIf(f.State != "", `state = ?`, f.State)
+	q.whereIf(f.Provider != "", `provider = ?`, f.Provider)
+	q.whereIf(f.Pool != "", `pool = ?`, f.Pool)
+	q.whereFlag(`drift`, f.Drift)
+	q.whereFlag(`stale`, f.Stale)
+	var rows []deploymentView
+	if err := q.page(ctx, s.read, &rows, `id`, f.Limit); err != nil {
+		return nil, err
+	}
+	return viewDeployments(reader{ctx, s.read}, rows)
+}
+
+func viewDeployments(r queryer, rows []deploymentView) ([]windsock.Deployment, error) {
+	list := make([]windsock.Deployment, len(rows))
+	at := make(map[string]int, len(rows))
+	ids := make([]string, len(rows))
+	for i := range rows {
+		list[i] = rows[i].deployment()
+		ids[i], at[rows[i].ID] = rows[i].ID, i
+	}
+	var counts []struct {
+		ID    string `db:"deployment_id"`
+		State string `db:"state"`
+		N     int    `db:"n"`
+	}
+	err := r.query(&counts, `SELECT deployment_id, state, sum(n) AS n FROM tallies
+		WHERE n > 0 AND `+inSet(`deployment_id`)+` GROUP BY deployment_id, state`, set(ids))
+	for _, c := range counts {
+		list[at[c.ID]].Instances[windsock.State(c.State)] = c.N
+	}
+	return list, err
+}
+
+// Deployment returns the deployment with this id, ours or its provider's, with the
+// evidence about itself.
+func (s *Store) Deployment(ctx context.Context, id string) (windsock.Deployment, error) {
+	return viewDeployment(reader{ctx, s.read}, id, ourID, theirID)
+}
+
+func viewDeployment(r queryer, id string, columns ...string) (d windsock.Deployment, err error) {
+	var rows []deploymentView
+	if err := lookup(r, &rows, windsock.KindDeployment, deploymentViews, id, columns...); err != nil {
+		return d, err
+	}
+	list, err := viewDeployments(r, rows)
+	if err != nil {
+		return d, err
+	}
+	d = list[0]
+	d.Evidence, err = viewEvidence(r, windsock.KindDeployment, d.ID)
+	return d, err
+}
+
+// deployment is the deployment with this id of ours as the transaction sees it, if there
+// is one.
+func (t *tx) deployment(id string) (d windsock.Deployment, exists bool, err error) {
+	d, err = viewDeployment(t, id, ourID)
+	exists, err = present(err)
+	return d, exists, err
+}

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/mattn/go-sqlite3"
+
+	"windsock"
+)
+
+// What is of one database only stands in this file. All other SQL is of both kinds.
+
+// readers is the number of connections that read. SQLite runs a query on the core that
+// asks; more connections than this only take turns.
+const readers = 4
+
+// writerDSN opens the file for the one connection that writes. Its options are part of
+// the DSN since a PRAGMA holds for one connection, and database/sql opens another when
+// it likes. Immediate transactions take the write lock at once: one that first reads
+// and then writes cannot wait for it (its snapshot is stale) and fails within
+// microseconds. FULL makes a commit survive a power cut.
+func writerDSN(path string) string {
+	return dsn(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64")
+}
+
+// readerDSN opens the file for reading.
+func readerDSN(path string) string {
+	return dsn(path, "mode=ro&_query_only=on&_busy_timeout=5000&_stmt_cache_size=64")
+}
+
+func dsn(path, options string) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options}).String()
+}
+
+func connect(dsn string, conns int) (*sqlx.DB, error) {
+	db, err := sqlx.Open("sqlite3", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// inSet is a condition on a column that takes one argument, made by set. One argument,
+// whatever the size of the set, keeps the text of the query, and so its plan, the same.
+// PostgreSQL says = ANY(?) of an array.
+func inSet(column string) string { return column + " IN (SELECT value FROM json_each(?))" }
+
+// set makes the argument of inSet.
+func set(ids []string) any {
+	data, _ := json.Marshal(ids) // of strings it cannot fail
+	return string(data)
+}
+
+// unavailable wraps an error of a write as one that another try may not meet, unless a
+// constraint was broken, which is a fault of ours.
+func unavailable(err error) error {
+	var e sqlite3.Error
+	if err == nil || errors.As(err, &e) && e.Code == sqlite3.ErrConstraint {
+		return err
+	}
+	return fmt.Errorf("%w: %w", windsock.ErrUnavailable, err)
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"windsock"
+)
+
+// PutInstance declares an instance, or declares it anew, and reports whether it is a new
+// one. Its deployment must have been declared before.
+func (s *Store) PutInstance(ctx context.Context, spec windsock.InstanceSpec, c windsock.Cond) (i windsock.Instance, created bool, err error) {
+	if err := spec.Complete(); err != nil {
+		return i, false, err
+	}
+	err = s.do(ctx, func(t *tx) error {
+		old, exists, err := t.instance(spec.ID)
+		if err != nil {
+			return err
+		}
+		if err := c.Check(exists, old); err != nil {
+			return err
+		}
+		created = !exists
+		if err := t.declareInstance(spec, old.InstanceSpec, exists, false); err != nil {
+			return err
+		}
+		i, err = viewInstance(t, spec.ID, ourID)
+		return err
+	})
+	return i, created, err
+}
+
+// PatchInstance has change alter what is declared of an instance. The id stays.
+func (s *Store) PatchInstance(ctx context.Context, id string, c windsock.Cond, change func(*windsock.InstanceSpec) error) (i windsock.Instance, err error) {
+	err = s.do(ctx, func(t *tx) error {
+		old, err := viewInstance(t, id, ourID, theirID)
+		if err != nil {
+			return err
+		}
+		if err := c.Check(true, old); err != nil {
+			return err
+		}
+		spec := old.InstanceSpec
+		spec.Metadata = metadataOf(jsonText(spec.Metadata)) // the caller's own, and so the probe
+		spec.Probe = probeOf(jsonText(spec.Probe))
+		if err := change(&spec); err != nil {
+			return err
+		}
+		spec.ID = old.ID
+		if err := spec.Complete(); err != nil {
+			return err
+		}
+		if err := t.declareInstance(spec, old.InstanceSpec, true, false); err != nil {
+			return err
+		}
+		i, err = viewInstance(t, spec.ID, ourID)
+		return err
+	})
+	return i, err
+}
+
+// DeleteInstance takes an instance out of the model.
+func (s *Store) DeleteInstance(ctx context.Context, id string, c windsock.Cond) error {
+	return s.do(ctx, func(t *tx) error {
+		old, err := viewInstance(t, id, ourID, theirID)
+		if err != nil {
+			return err
+		}
+		if err := c.Check(true, old); err != nil {
+			return err
+		}
+		t.removeInstance(old.ID)
+		return t.err
+	})
+}
+
+// declareInstance writes what is declared, if it is not what was, and what follows.
+func (t *tx) declareInstance(spec, old windsock.InstanceSpec, exists, fromFile bool) error {
+	if exists && jsonText(spec) == jsonText(old) {
+		if fromFile {
+			t.exec(`UPDATE instances SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
+		}
+		return t.err
+	}
+	w := t.work()
+	w.loadDeployments([]string{spec.DeploymentID})
+	w.loadInstances([]string{spec.ID})
+	d, i := w.deployments[spec.DeploymentID], w.instances[spec.ID]
+	if t.err != nil {
+		return t.err
+	}
+	if d == nil {
+		return windsock.Invalid("deployment_id", "there is no deployment %q", spec.DeploymentID)
+	}
+	t.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, metadata, probe, from_file, counts_as, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET
+			deployment_id = excluded.deployment_id, name = excluded.name, assembly = excluded.assembly, provider_id = excluded.provider_id,
+			address = excluded.address, expected = excluded.expected, metadata = excluded.metadata, probe = excluded.probe,
+			from_file = excluded.from_file | instances.from_file, updated_at = excluded.updated_at`,
+		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, spec.Expected, jsonText(spec.Metadata), jsonText(spec.Probe),
+		fromFile, spec.Expected, windsock.Unknown, t.micros, t.micros)
+	switch {
+	case i == nil:
+		w.loadInstances([]string{spec.ID})
+		if i = w.instances[spec.ID]; i == nil {
+			return t.err // it stands in the way of reading what was just written
+		}
+		d.count(i.as(), +1)
+	case i.of != d: // it moved
+		i.of.count(i.as(), -1)
+		d.count(i.as(), +1)
+		w.join(i, d)
+		fallthrough
+	default:
+		i.Expected, i.DeploymentID, i.ProviderID = string(spec.Expected), spec.DeploymentID, spec.ProviderID
+	}
+	if exists && old.Probe != nil && spec.Probe == nil {
+		w.forget(i, probeSource)
+	}
+	w.log(i.event(windsock.InstanceDeclared))
+	w.judgeAll()
+	w.flush()
+	return t.err
+}
+
+// probeSource is the source of what an instance's probe says.
+const probeSource = "probe"
+
+func (t *tx) removeInstance(id string) {
+	w := t.work()
+	w.loadInstances([]string{id})
+	i := w.instances[id]
+	if i == nil {
+		return
+	}
+	w.log(i.event(windsock.InstanceRemoved))
+	i.of.count(i.as(), -1)
+	i.CountsAs = "" // so that it is nobody's failing member any more
+	t.exec(`DELETE FROM evidence WHERE kind = 'instance' AND subject_id = ?`, id)
+	t.exec(`DELETE FROM instances WHERE id = ?`, id)
+	w.roll(i.of)
+	w.flush()
+}
+
+// ClearEvidence forgets what a source said of a subject: the operator's way back from a
+// failure whose reporter is gone.
+func (s *Store) ClearEvidence(ctx context.Context, subject windsock.Subject, source string) error {
+	return s.do(ctx, func(t *tx) error {
+		w := t.work()
+		w.loadSubjects([]*op{{obs: []windsock.Observation{{Subject: subject}}}})
+		if t.err != nil {
+			return t.err
+		}
+		var b *body
+		var id string
+		if subject.Kind == windsock.KindInstance {
+			i, err := w.findInstance(subject.ID)
+			if err != nil {
+				return err
+			}
+			b, id = &i.body, i.ID
+		} else {
+			d, err := w.findDeployment(subject.ID)
+			if err != nil {
+				return err
+			}
+			b, id = &d.body, d.ID
+		}
+		if !w.forgetOf(subject.Kind, id, b, source) {
+			return fmt.Errorf("evidence of %q about %s %q: %w", source, subject.Kind, subject.ID, windsock.ErrNotFound)
+		}
+		w.judgeAll()
+		w.flush()
+		return t.err
+	})
+}
+
+func (w *working) forget(i *instance, source string) {
+	w.forgetOf(windsock.KindInstance, i.ID, &i.body, source)
+}
+
+// forgetOf removes the evidence of a source, and reports whether there was any.
+func (w *working) forgetOf(kind windsock.Kind, id string, b *body, source string) bool {
+	for at := range b.evidence {
+		if b.evidence[at].Source == source {
+			b.evidence = append(b.evidence[:at:at], b.evidence[at+1:]...)
+			b.touched = append(b.touched[:at:at], b.touched[at+1:]...)
+			w.exec(`DELETE FROM evidence WHERE kind = ? AND subject_id = ? AND source = ?`, kind, id, source)
+			return true
+		}
+	}
+	return false
+}
+
+type instanceView struct {
+	instanceRow
+	Name      string `db:"name"`
+	Assembly  string `db:"assembly"`
+	Address   string `db:"address"`
+	Metadata  string `db:"metadata"`
+	Probe     string `db:"probe"`
+	Provider  string `db:"provider"`
+	Pool      string `db:"pool"`
+	CreatedAt int64  `db:"created_at"`
+	UpdatedAt int64  `db:"updated_at"`
+	SeenAt    int64  `db:"seen_at"`
+}
+
+const instanceViews = `SELECT v.id, v.deployment_id, v.provider_id, v.expected, v.counts_as,
+	v.state, v.since, v.reason, v.sources, v.drift, v.stale, v.suspect, v.deadline_at,
+	v.name, v.assembly, v.address, v.metadata, v.probe, v.created_at, v.updated_at, d.provider, d.pool,
+	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'instance' AND e.subject_id = v.id), 0) AS seen_at
+	FROM instances v JOIN deployments d ON d.id = v.deployment_id`
+
+func (v *instanceView) instance() windsock.Instance {
+	return windsock.Instance{
+		InstanceSpec: windsock.InstanceSpec{
+			ID: v.ID, DeploymentID: v.DeploymentID, Name: v.Name, Assembly: v.Assembly, ProviderID: v.ProviderID, Address: v.Address,
+			Expected: windsock.State(v.Expected), Metadata: metadataOf(v.Metadata), Probe: probeOf(v.Probe),
+		},
+		Observed: v.observed(v.SeenAt),
+		Provider: v.Provider, Pool: v.Pool, CreatedAt: fromMicros(v.CreatedAt), UpdatedAt: fromMicros(v.UpdatedAt),
+	}
+}
+
+func probeOf(column string) *windsock.Probe {
+	if column == "" {
+		return nil
+	}
+	p := new(windsock.Probe)
+	if err := json.Unmarshal([]byte(column), p); err != nil {
+		panic(fmt.Sprintf("store: probe %q: %v", column, err)) // only ever written by us
+	}
+	return p
+}
+
+// Instances returns what f selects, without evidence.
+func (s *Store) Instances(ctx context.Context, f windsock.Filter) ([]windsock.Instance, error) {
+	q := selecting(instanceViews)
+	q.where(`v.id > ?`, f.After)
+	q.whereIf(f.State != "", `v.state = ?`, f.State)
+	q.whereIf(f.Deployment != "", `v.deployment_id = ?`, f.Deployment)
+	q.whereIf(f.Provider != "", `d.provider = ?`, f.Provider)
+	q.whereIf(f.Pool != "", `d.pool = ?`, f.Pool)
+	q.whereIf(f.Assembly != "", `v.assembly = ?`, f.Assembly)
+	q.whereFlag(`v.drift`, f.Drift)
+	q.whereFlag(`v.stale`, f.Stale)
+	var rows []instanceView
+	if err := q.page(ctx, s.read, &rows, `v.id`, f.Limit); err != nil {
+		return nil, err
+	}
+	list := make([]windsock.Instance, len(rows))
+	for i := range rows {
+		list[i] = rows[i].instance()
+	}
+	return list, nil
+}
+
+// Instance returns the instance with this id, ours or its provider's, with its evidence.
+func (s *Store) Instance(ctx context.Context, id string) (windsock.Instance, error) {
+	return viewInstance(reader{ctx, s.read}, id, ourID, theirID)
+}
+
+func viewInstance(r queryer, id string, columns ...string) (i windsock.Instance, err error) {
+	var rows []instanceView
+	if err := lookup(r, &rows, windsock.KindInstance, instanceViews, id, columns...); err != nil {
+		return i, err
+	}
+	i = rows[0].instance()
+	i.Evidence, err = viewEvidence(r, windsock.KindInstance, i.ID)
+	return i, err
+}
+
+// instance is the instance with this id of ours as the transaction sees it, if there is
+// one.
+func (t *tx) instance(id string) (i windsock.Instance, exists bool, err error) {
+	i, err = viewInstance(t, id, ourID)
+	exists, err = present(err)
+	return i, exists, err
+}

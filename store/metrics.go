@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"windsock"
+)
+
+// Metrics count what the store does.
+type Metrics struct {
+	reg     prometheus.Registerer
+	commit  prometheus.Histogram
+	batch   prometheus.Histogram
+	events  *prometheus.CounterVec
+	watched sync.Once
+}
+
+// NewMetrics registers the store's metrics. With nil they are kept and shown to nobody.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reg: reg,
+		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "windsock_commit_duration_seconds", Help: "Time from the start of a writing transaction to its end, fsync included.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15), // 0.25 ms to 4 s
+		}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "windsock_commit_batch_size", Help: "Writes that one commit served.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 14),
+		}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "windsock_events_total", Help: "Events appended to the log, by type.",
+		}, []string{"type"}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.commit, m.batch, m.events)
+	}
+	return m
+}
+
+func (m *Metrics) committed(took time.Duration, writes int) {
+	m.commit.Observe(took.Seconds())
+	m.batch.Observe(float64(writes))
+}
+
+func (m *Metrics) logged(events []windsock.EventType) {
+	for _, t := range events {
+		m.events.WithLabelValues(string(t)).Inc()
+	}
+}
+
+// watch adds what is read from the store when it is asked for.
+func (m *Metrics) watch(s *Store) {
+	if m.reg == nil {
+		return
+	}
+	m.watched.Do(func() {
+		m.reg.MustRegister(states{s},
+			collectors.NewDBStatsCollector(s.write.DB, "write"), collectors.NewDBStatsCollector(s.read.DB, "read"))
+	})
+}
+
+// states collects how many subjects are observed in which state.
+type states struct{ *Store }
+
+var statesDesc = prometheus.NewDesc("windsock_observed_subjects",
+	"Deployments and instances by observed state. Pools beyond the first "+poolsShownText+" are counted as other.",
+	[]string{"kind", "provider", "pool", "observed_state"}, nil)
+
+// poolsShown bounds the series: anybody who may declare can invent pools.
+const (
+	poolsShown     = 50
+	poolsShownText = "50"
+)
+
+func (states) Describe(ch chan<- *prometheus.Desc) { ch <- statesDesc }
+
+func (c states) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	pools, err := c.Pools(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(statesDesc, err)
+		return
+	}
+	type key struct {
+		kind           windsock.Kind
+		provider, pool string
+		state          windsock.State
+	}
+	n := map[key]int{}
+	for i, p := range pools {
+		if i >= poolsShown {
+			p.Provider, p.Pool = "other", "other"
+		}
+		for _, state := range windsock.DeploymentStates { // an absent series is no zero
+			n[key{windsock.KindDeployment, p.Provider, p.Pool, state}] += 0
+		}
+		for _, state := range windsock.InstanceStates {
+			n[key{windsock.KindInstance, p.Provider, p.Pool, state}] += 0
+		}
+		for state, k := range p.Deployments {
+			n[key{windsock.KindDeployment, p.Provider, p.Pool, state}] += k
+		}
+		for state, k := range p.Instances {
+			n[key{windsock.KindInstance, p.Provider, p.Pool, state}] += k
+		}
+	}
+	for k, v := range n {
+		ch <- prometheus.MustNewConstMetric(statesDesc, prometheus.GaugeValue, float64(v), string(k.kind), k.provider, k.pool, string(k.state))
+	}
+}

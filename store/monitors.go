@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"windsock"
+)
+
+type monitorRow struct {
+	ID         string `db:"id"`
+	Name       string `db:"name"`
+	Scheme     string `db:"scheme"`
+	Address    string `db:"address"`
+	Port       int    `db:"port"`
+	Path       string `db:"path"`
+	Scope      string `db:"scope"`
+	Detections string `db:"detections"`
+	Subjects   string `db:"subjects"`
+	Echo       bool   `db:"echo"`
+	Secret     string `db:"secret"`
+	Cursor     int64  `db:"cursor"`
+	Attempts   int    `db:"attempts"`
+	NextTryAt  int64  `db:"next_try_at"`
+	SuccessAt  int64  `db:"success_at"`
+	LastError  string `db:"last_error"`
+	CreatedAt  int64  `db:"created_at"`
+	UpdatedAt  int64  `db:"updated_at"`
+}
+
+const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, secret,
+	cursor, attempts, next_try_at, success_at, last_error, created_at, updated_at FROM monitors v`
+
+func (r *monitorRow) target() windsock.Target {
+	m := windsock.Monitor{
+		MonitorSpec: windsock.MonitorSpec{
+			Version: windsock.Version, Name: r.Name, Scheme: r.Scheme, Address: r.Address, Port: r.Port, Path: r.Path,
+			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo,
+		},
+		ID: r.ID, Signed: r.Secret != "", Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
+		Delivery: windsock.Delivery{
+			State: "idle", Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), SuccessAt: fromMicros(r.SuccessAt), LastError: r.LastError,
+		},
+	}
+	if r.Attempts > 0 {
+		m.Delivery.State = "retrying"
+	}
+	if err := json.Unmarshal([]byte(r.Detections), &m.Detections); err != nil {
+		panic(fmt.Sprintf("store: detections %q: %v", r.Detections, err)) // only ever written by us
+	}
+	return windsock.Target{Monitor: m, Secret: windsock.Secret(r.Secret)}
+}
+
+// AddMonitor registers a monitor, and reports whether it is a new one. One with the same
+// address, port, path and scope is the same monitor: it keeps its id and what it has
+// still to hear, and gets its new wishes. A new one hears what happens from now on.
+func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, secret windsock.Secret) (m windsock.Monitor, created bool, err error) {
+	if err := spec.Complete(); err != nil {
+		return m, false, err
+	}
+	err = s.do(ctx, func(t *tx) error {
+		var ids []string
+		t.all(&ids, `SELECT id FROM monitors WHERE address = ? AND port = ? AND path = ? AND scope = ?`, spec.Address, spec.Port, spec.Path, spec.Scope)
+		created = len(ids) == 0
+		if created {
+			ids = []string{uuid.Must(uuid.NewV7()).String()}
+		}
+		seq := t.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: ids[0]})
+		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, secret, cursor, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET
+				name = excluded.name, scheme = excluded.scheme, detections = excluded.detections, subjects = excluded.subjects,
+				echo = excluded.echo, secret = excluded.secret, updated_at = excluded.updated_at`,
+			ids[0], spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo,
+			string(secret), seq, t.micros, t.micros)
+		target, err := viewMonitor(t, ids[0])
+		m = target.Monitor
+		return err
+	})
+	return m, created, err
+}
+
+// RemoveMonitor ends a monitor's registration. It returns ErrConflict when an address or
+// a port is given that is not its own.
+func (s *Store) RemoveMonitor(ctx context.Context, id, address string, port int) error {
+	return s.do(ctx, func(t *tx) error {
+		m, err := viewMonitor(t, id)
+		switch {
+		case err != nil:
+			return err
+		case address != "" && address != m.Address, port != 0 && port != m.Port:
+			return fmt.Errorf("monitor %q is not registered at that address and port: %w", id, windsock.ErrConflict)
+		}
+		t.log(&windsock.Event{Type: windsock.MonitorRemoved, Kind: windsock.KindMonitor, SubjectID: id})
+		t.exec(`DELETE FROM monitors WHERE id = ?`, id)
+		return t.err
+	})
+}
+
+// Monitors returns up to limit monitors in order of their ids, of those after one.
+func (s *Store) Monitors(ctx context.Context, after string, limit int) ([]windsock.Monitor, error) {
+	q := selecting(monitorViews)
+	q.where(`id > ?`, after)
+	var rows []monitorRow
+	if err := q.page(ctx, s.read, &rows, `id`, limit); err != nil {
+		return nil, err
+	}
+	list := make([]windsock.Monitor, len(rows))
+	for i := range rows {
+		list[i] = rows[i].target().Monitor
+	}
+	return list, nil
+}
+
+// Monitor returns the monitor with this id.
+func (s *Store) Monitor(ctx context.Context, id string) (windsock.Monitor, error) {
+	t, err := s.Target(ctx, id)
+	return t.Monitor, err
+}
+
+// Target returns the monitor with this id as its callbacks need it.
+func (s *Store) Target(ctx context.Context, id string) (windsock.Target, error) {
+	return viewMonitor(reader{ctx, s.read}, id)
+}
+
+// Targets returns every monitor as its callbacks need it.
+func (s *Store) Targets(ctx context.Context) ([]windsock.Target, error) {
+	var rows []monitorRow
+	if err := (reader{ctx, s.read}).query(&rows, monitorViews+` ORDER BY id`); err != nil {
+		return nil, err
+	}
+	list := make([]windsock.Target, len(rows))
+	for i := range rows {
+		list[i] = rows[i].target()
+	}
+	return list, nil
+}
+
+func viewMonitor(r queryer, id string) (t windsock.Target, err error) {
+	var rows []monitorRow
+	if err := lookup(r, &rows, windsock.KindMonitor, monitorViews, id, ourID); err != nil {
+		return t, err
+	}
+	return rows[0].target(), nil
+}
+
+// SaveProgress keeps how far monitors have come. A cursor never goes back; monitors that
+// are not registered any more are passed over.
+func (s *Store) SaveProgress(ctx context.Context, list []windsock.Progress) error {
+	return s.do(ctx, func(t *tx) error {
+		for _, p := range list {
+			t.exec(`UPDATE monitors SET cursor = ?, attempts = ?, next_try_at = ?, success_at = ?, last_error = ?
+				WHERE id = ? AND cursor <= ?`,
+				p.Cursor, p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.MonitorID, p.Cursor)
+		}
+		return t.err
+	})
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// A query is a SELECT whose conditions are added one by one.
+type query struct {
+	text  strings.Builder
+	args  []any
+	words string // before the next condition
+}
+
+func selecting(text string, args ...any) *query {
+	q := &query{args: args, words: " WHERE "}
+	q.text.WriteString(text)
+	return q
+}
+
+func (q *query) where(cond string, args ...any) {
+	q.text.WriteString(q.words + cond)
+	q.args = append(q.args, args...)
+	q.words = " AND "
+}
+
+func (q *query) whereIf(want bool, cond string, args ...any) {
+	if want {
+		q.where(cond, args...)
+	}
+}
+
+// page reads the first limit rows by the unique column key.
+func (q *query) page(ctx context.Context, db *sqlx.DB, dest any, key string, limit int) error {
+	q.text.WriteString(` ORDER BY ` + key + ` LIMIT ?`)
+	return unavailable(db.SelectContext(ctx, dest, db.Rebind(q.text.String()), append(q.args, limit)...))
+}

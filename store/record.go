@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"windsock"
+)
+
+// maxSources is how many sources may speak about one subject. Each is kept, so a
+// stranger must not be able to invent them without end.
+const maxSources = 64
+
+// Record takes in what was observed, and is the only way for an observed state to
+// change. In one transaction it reads what is known of the subjects, merges, rolls up
+// the deployments concerned, writes what changed and appends the events. It returns
+// after the commit, with one Outcome for each observation.
+//
+// An observation that cannot be taken in (its subject is not known) is told so in its
+// Outcome and does not concern the others. When Record returns an error nothing was
+// stored.
+//
+// Records that arrive during a commit are written together by the next, and what comes
+// of them is what would have come of one after the other.
+func (s *Store) Record(ctx context.Context, obs []windsock.Observation) ([]windsock.Outcome, error) {
+	if len(obs) == 0 {
+		return nil, nil
+	}
+	o := &op{ctx: ctx, obs: obs}
+	s.submit(o)
+	return o.out, o.err
+}
+
+// record writes what several callers of Record observed.
+func (t *tx) record(ops []*op) {
+	w := t.work()
+	w.loadSubjects(ops)
+	for _, o := range ops {
+		if o.err = o.ctx.Err(); o.err != nil {
+			continue
+		}
+		t.at(o.now)
+		o.out = make([]windsock.Outcome, len(o.obs))
+		concerned := make([]*deployment, 0, 1)
+		for i := range o.obs {
+			d := w.observe(&o.obs[i], &o.out[i])
+			if d != nil && (len(concerned) == 0 || concerned[len(concerned)-1] != d) {
+				concerned = append(concerned, d)
+			}
+		}
+		w.rollAll(concerned, o)
+	}
+	w.flush()
+}
+
+// rollAll rolls up the deployments that o was about, and completes the outcomes of what
+// it said of a deployment itself.
+func (w *working) rollAll(concerned []*deployment, o *op) {
+	rolled := make(map[*deployment]int64, len(concerned))
+	for _, d := range concerned {
+		if _, ok := rolled[d]; !ok {
+			rolled[d] = w.roll(d)
+		}
+	}
+	for i := range o.out {
+		if out := &o.out[i]; out.Err == nil && out.Subject.Kind == windsock.KindDeployment {
+			d := w.deployments[out.Subject.ID]
+			d.keep(&o.obs[i])
+			out.EventSeq = rolled[d]
+			out.Changed, out.State = out.EventSeq != 0, windsock.State(d.State)
+		}
+	}
+}
+
+// observe applies one observation and returns the deployment that is to be rolled up
+// because of it, if any.
+func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *deployment {
+	out.Subject = obs.Subject
+	switch obs.Subject.Kind {
+	case windsock.KindInstance:
+		i, err := w.findInstance(obs.Subject.ID)
+		if out.Err = err; err != nil {
+			return nil
+		}
+		out.Subject.ID, out.State = i.ID, windsock.State(i.State)
+		before := i.as()
+		if !w.apply(&i.body, obs, out) {
+			return nil
+		}
+		out.EventSeq = w.judge(i)
+		out.Changed, out.State = out.EventSeq != 0, windsock.State(i.State)
+		i.keep(obs)
+		if i.as() == before {
+			return nil
+		}
+		return i.of
+	default:
+		d, err := w.findDeployment(obs.Subject.ID)
+		if out.Err = err; err != nil {
+			return nil
+		}
+		out.Subject.ID, out.State = d.ID, windsock.State(d.State)
+		if !w.apply(&d.body, obs, out) {
+			return nil
+		}
+		d.cause = obs.Source
+		return d
+	}
+}
+
+// apply folds an observation into the evidence, and reports whether it says anything.
+func (w *working) apply(b *body, obs *windsock.Observation, out *windsock.Outcome) bool {
+	at := b.index(obs.Source)
+	if at >= maxSources {
+		b.evidence, b.touched = b.evidence[:at], b.touched[:at]
+		out.Err = fmt.Errorf("%d sources speak about %s %q already, %w to hear another", maxSources, out.Subject.Kind, out.Subject.ID, windsock.ErrTooMany)
+		return false
+	}
+	next, effect := b.evidence[at].Apply(*obs, w.now)
+	if effect == windsock.Ignored {
+		return false
+	}
+	b.evidence[at] = next
+	// What a poll or a probe sees again is not worth a write unless it changes the state,
+	// which keep sees to. A monitor's word is: it moves a deadline, and outdates older ones.
+	if effect == windsock.Changed || obs.Origin == windsock.FromMonitor {
+		b.touched[at] = true
+	}
+	return true
+}
+
+// keep has the evidence of obs written when it changed what is believed.
+func (b *body) keep(obs *windsock.Observation) {
+	if b.changed {
+		b.touched[b.index(obs.Source)] = true
+	}
+}
+
+// loadSubjects reads all that the ops are about. A subject may be named by its
+// provider's id; that is looked for when we have no such id.
+func (w *working) loadSubjects(ops []*op) {
+	ids := map[windsock.Kind][]string{}
+	for _, o := range ops {
+		for i := range o.obs {
+			s := o.obs[i].Subject
+			ids[s.Kind] = append(ids[s.Kind], s.ID)
+		}
+	}
+	w.loadDeployments(ids[windsock.KindDeployment])
+	w.addDeployments(w.missing(ids[windsock.KindDeployment], func(id string) bool { return w.deployments[id] != nil }), `provider_id`)
+	w.loadInstances(ids[windsock.KindInstance])
+	w.addInstances(w.missing(ids[windsock.KindInstance], func(id string) bool { return w.instances[id] != nil }), `provider_id`)
+}
+
+// findInstance returns the loaded instance with this id, ours or its provider's.
+func (w *working) findInstance(id string) (*instance, error) {
+	return find(windsock.KindInstance, id, w.instances, w.instancesOf)
+}
+
+// findDeployment returns the loaded deployment with this id, ours or its provider's.
+func (w *working) findDeployment(id string) (*deployment, error) {
+	return find(windsock.KindDeployment, id, w.deployments, w.deploymentsOf)
+}
+
+func find[T any](kind windsock.Kind, id string, ours map[string]*T, theirs map[string][]*T) (*T, error) {
+	if v := ours[id]; v != nil {
+		return v, nil
+	}
+	switch of := theirs[id]; len(of) {
+	case 0:
+		return nil, notFound(kind, id)
+	case 1:
+		return of[0], nil
+	}
+	return nil, ambiguous(kind, id)
+}

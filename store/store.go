@@ -1,0 +1,190 @@
+// Package store keeps the model of reality, the evidence it rests on and the log of
+// its changes, in SQLite. Whatever was observed comes in through Record and nowhere
+// else.
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Options are what a Store may be told.
+type Options struct {
+	Now     func() time.Time // default time.Now
+	Logger  *slog.Logger     // default slog.Default
+	Metrics *Metrics         // default: none are kept
+}
+
+// Store is one database. Its methods may be called by any number of goroutines.
+type Store struct {
+	Options
+	write *sqlx.DB // one connection, whose transactions are immediate
+	read  *sqlx.DB
+	logID string
+
+	queue queue        // what waits for the next commit
+	head  atomic.Int64 // seq of the newest event that was seen committed
+	beat  atomic.Int64 // when Run last went round
+	news  broadcast    // wakes those who wait for events
+}
+
+// Open opens the database in the file path and brings its schema up to date. It
+// refuses a schema that is newer than it knows.
+//
+// Deadlines that would have passed while no windsock had the database open are put
+// off by as long as that was: nobody could have met them.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("database %s: %w", path, err)
+	}
+	s := &Store{Options: o, news: newBroadcast()}
+	err := s.open(ctx, path)
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("database %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string) (err error) {
+	if s.write, err = connect(writerDSN(path), 1); err != nil {
+		return err
+	}
+	if err = migrate(ctx, s.write); err != nil {
+		return err
+	}
+	if s.read, err = connect(readerDSN(path), readers); err != nil { // after the file and its schema are there
+		return err
+	}
+	s.Metrics.watch(s)
+	return s.resume(ctx)
+}
+
+// migrate applies the migrations that are missing, each in its own transaction.
+func migrate(ctx context.Context, db *sqlx.DB) error {
+	files, err := fs.Sub(migrations, "migrations/sqlite")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files)
+	if err != nil {
+		return err
+	}
+	have, want, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if have > want {
+		return fmt.Errorf("its schema is version %d, this windsock knows up to %d: use the newer windsock that wrote it", have, want)
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// resume reads where the log stands and shifts the deadlines by our own down time.
+func (s *Store) resume(ctx context.Context) error {
+	return s.do(ctx, func(t *tx) error {
+		now := t.micros
+		t.exec(`INSERT INTO log (one, id, alive_at) VALUES (1, ?, ?) ON CONFLICT DO NOTHING`, uuid.NewString()[:8], now)
+		var l struct {
+			ID      string `db:"id"`
+			Head    int64  `db:"head"`
+			AliveAt int64  `db:"alive_at"`
+		}
+		t.get(&l, `SELECT id, head, alive_at FROM log`)
+		s.logID, t.head = l.ID, l.Head
+		if down := now - l.AliveAt; down > 0 {
+			t.exec(`UPDATE evidence SET expires_at = expires_at + ? WHERE expires_at > ?`, down, l.AliveAt)
+			t.exec(`UPDATE evidence SET stale_at = stale_at + ? WHERE stale_at > ?`, down, l.AliveAt)
+			t.exec(`UPDATE instances SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
+			t.exec(`UPDATE deployments SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
+		}
+		t.alive()
+		return t.err
+	})
+}
+
+// Close marks until when the store was in use and closes the database. Nothing may be
+// under way or follow.
+func (s *Store) Close() error {
+	var errs []error
+	if s.read != nil {
+		errs = append(errs, s.Ping(context.Background()), s.read.Close())
+	}
+	if s.write != nil {
+		errs = append(errs, s.write.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Ping writes and commits something, so that it fails when nothing can be stored.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, func(t *tx) error {
+		t.alive()
+		return t.err
+	})
+}
+
+// broadcast is a channel that is closed, and replaced, when there is news.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+func newBroadcast() broadcast { return broadcast{ch: make(chan struct{})} }
+
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ch
+}
+
+func (b *broadcast) send() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.ch)
+	b.ch = make(chan struct{})
+}
+
+// micros and its inverse are how times are kept; the zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// now is the present, as precise as it is kept.
+func (s *Store) now() time.Time { return fromMicros(s.Now().UnixMicro()) }

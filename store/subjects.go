@@ -1,0 +1,418 @@
+package store
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"windsock"
+)
+
+// A deployment is a row of its table, with what its state follows from.
+type deployment struct {
+	deploymentRow
+	body                            // evidence about the deployment itself
+	members []*instance             // those of its members that are loaded
+	tally   windsock.Tally          // of all its members
+	cause   string                  // the source that just spoke about the deployment itself, if one did
+	recount map[windsock.Member]int // as the tally was when it was read, where it changed since
+}
+
+// An instance is a row of its table, with its evidence.
+type instance struct {
+	instanceRow
+	body
+	of *deployment
+}
+
+// body is what deployments and instances have in common while they are worked on.
+type body struct {
+	evidence []windsock.Evidence
+	touched  []bool // which evidence must be written
+	known    int    // how many of them are in the database
+	changed  bool   // the observed part of the row must be written
+}
+
+type observedRow struct {
+	State      string `db:"state"`
+	Since      int64  `db:"since"`
+	Reason     string `db:"reason"`
+	Sources    string `db:"sources"`
+	Drift      bool   `db:"drift"`
+	Stale      bool   `db:"stale"`
+	Suspect    bool   `db:"suspect"`
+	DeadlineAt int64  `db:"deadline_at"`
+}
+
+type deploymentRow struct {
+	ID         string `db:"id"`
+	Provider   string `db:"provider"`
+	ProviderID string `db:"provider_id"`
+	Pool       string `db:"pool"`
+	Expected   string `db:"expected"`
+	Rule       string `db:"rule"`
+	Quorum     int    `db:"quorum"`
+	Metadata   string `db:"metadata"`
+	observedRow
+}
+
+type instanceRow struct {
+	ID           string `db:"id"`
+	DeploymentID string `db:"deployment_id"`
+	ProviderID   string `db:"provider_id"`
+	Expected     string `db:"expected"`
+	CountsAs     string `db:"counts_as"`
+	observedRow
+}
+
+type evidenceRow struct {
+	SubjectID  string `db:"subject_id"`
+	Source     string `db:"source"`
+	Origin     string `db:"origin"`
+	State      string `db:"state"`
+	Since      int64  `db:"since"`
+	ObservedAt int64  `db:"observed_at"`
+	ReceivedAt int64  `db:"received_at"`
+	ExpiresAt  int64  `db:"expires_at"`
+	Reason     string `db:"reason"`
+	Raw        string `db:"raw"`
+	Requested  bool   `db:"requested"`
+	Pending    string `db:"pending"`
+	Samples    int    `db:"samples"`
+	BlindSince int64  `db:"blind_since"`
+	BlindFor   string `db:"blind_for"`
+	StaleAt    int64  `db:"stale_at"`
+}
+
+func (r *evidenceRow) evidence() windsock.Evidence {
+	return windsock.Evidence{
+		Source: r.Source, Origin: windsock.Origin(r.Origin), State: windsock.State(r.State),
+		Since: fromMicros(r.Since), ObservedAt: fromMicros(r.ObservedAt), ReceivedAt: fromMicros(r.ReceivedAt),
+		ExpiresAt: fromMicros(r.ExpiresAt), Reason: r.Reason, Raw: r.Raw, Requested: r.Requested,
+		Pending: windsock.State(r.Pending), Samples: r.Samples,
+		BlindSince: fromMicros(r.BlindSince), BlindFor: r.BlindFor, StaleAt: fromMicros(r.StaleAt),
+	}
+}
+
+// A working holds what a transaction works on: each deployment and instance once, read
+// in sets, and written back by flush.
+type working struct {
+	*tx
+	deployments   map[string]*deployment
+	instances     map[string]*instance
+	deploymentsOf map[string][]*deployment // by their provider's id
+	instancesOf   map[string][]*instance
+}
+
+func (t *tx) work() *working {
+	return &working{
+		tx: t, deployments: map[string]*deployment{}, instances: map[string]*instance{},
+		deploymentsOf: map[string][]*deployment{}, instancesOf: map[string][]*instance{},
+	}
+}
+
+const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata,
+	state, since, reason, sources, drift, stale, suspect, deadline_at`
+
+const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
+	state, since, reason, sources, drift, stale, suspect, deadline_at`
+
+// loadInstances reads the instances with these ids, and their deployments.
+func (w *working) loadInstances(ids []string) {
+	w.addInstances(w.missing(ids, func(id string) bool { return w.instances[id] != nil }), `id`)
+}
+
+// addInstances reads the instances whose column is among values.
+func (w *working) addInstances(values []string, column string) {
+	if len(values) == 0 {
+		return
+	}
+	var rows []instanceRow
+	w.all(&rows, `SELECT `+instanceColumns+` FROM instances WHERE `+inSet(column), set(values))
+	var of, fresh []string
+	for _, r := range rows {
+		if w.instances[r.ID] == nil {
+			fresh = append(fresh, r.ID)
+			of = append(of, r.DeploymentID)
+			i := &instance{instanceRow: r}
+			w.instances[r.ID] = i
+			w.instancesOf[r.ProviderID] = append(w.instancesOf[r.ProviderID], i)
+		}
+	}
+	w.loadDeployments(of)
+	for _, id := range fresh {
+		i := w.instances[id]
+		w.join(i, w.deployments[i.DeploymentID])
+	}
+	w.loadEvidence(windsock.KindInstance, fresh, func(id string) *body { return &w.instances[id].body })
+}
+
+// join makes i a member of d, for this transaction.
+func (w *working) join(i *instance, d *deployment) {
+	i.of = d
+	d.members = append(d.members, i)
+}
+
+// loadDeployments reads the deployments with these ids.
+func (w *working) loadDeployments(ids []string) {
+	w.addDeployments(w.missing(ids, func(id string) bool { return w.deployments[id] != nil }), `id`)
+}
+
+// addDeployments reads the deployments whose column is among values.
+func (w *working) addDeployments(values []string, column string) {
+	if len(values) == 0 {
+		return
+	}
+	var rows []deploymentRow
+	w.all(&rows, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column), set(values))
+	var fresh []string
+	for _, r := range rows {
+		if w.deployments[r.ID] == nil {
+			fresh = append(fresh, r.ID)
+			d := &deployment{deploymentRow: r, tally: windsock.Tally{}, recount: map[windsock.Member]int{}}
+			w.deployments[r.ID] = d
+			w.deploymentsOf[r.ProviderID] = append(w.deploymentsOf[r.ProviderID], d)
+		}
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	var counts []struct {
+		DeploymentID string `db:"deployment_id"`
+		Expected     string `db:"expected"`
+		State        string `db:"state"`
+		N            int    `db:"n"`
+	}
+	w.all(&counts, `SELECT deployment_id, expected, state, n FROM tallies WHERE `+inSet(`deployment_id`), set(fresh))
+	for _, c := range counts {
+		w.deployments[c.DeploymentID].tally[windsock.Member{Expected: windsock.State(c.Expected), State: windsock.State(c.State)}] = c.N
+	}
+	w.loadEvidence(windsock.KindDeployment, fresh, func(id string) *body { return &w.deployments[id].body })
+}
+
+func (w *working) loadEvidence(kind windsock.Kind, ids []string, of func(id string) *body) {
+	if len(ids) == 0 {
+		return
+	}
+	var rows []evidenceRow
+	w.all(&rows, `SELECT subject_id, `+evidenceColumns+` FROM evidence
+		WHERE kind = ? AND `+inSet(`subject_id`)+` ORDER BY subject_id, source`, kind, set(ids))
+	for i := range rows {
+		b := of(rows[i].SubjectID)
+		b.evidence = append(b.evidence, rows[i].evidence())
+		b.touched = append(b.touched, false)
+		b.known++
+	}
+}
+
+const evidenceColumns = `source, origin, state, since, observed_at, received_at, expires_at, reason, raw, requested,
+	pending, samples, blind_since, blind_for, stale_at`
+
+// missing returns the ids that are not loaded, each once.
+func (w *working) missing(ids []string, loaded func(string) bool) []string {
+	ids = slices.DeleteFunc(slices.Clone(ids), loaded)
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// count moves members of d from one class to another.
+func (d *deployment) count(m windsock.Member, n int) {
+	if _, ok := d.recount[m]; !ok {
+		d.recount[m] = d.tally[m]
+	}
+	d.tally[m] += n
+}
+
+// as is how the instance counts in its deployment.
+func (i *instance) as() windsock.Member {
+	return windsock.Member{Expected: windsock.State(i.CountsAs), State: windsock.State(i.State)}
+}
+
+// index returns where the evidence of source stands, or a new place for it.
+func (b *body) index(source string) int {
+	for i := range b.evidence {
+		if b.evidence[i].Source == source {
+			return i
+		}
+	}
+	b.evidence = append(b.evidence, windsock.Evidence{})
+	b.touched = append(b.touched, false)
+	return len(b.evidence) - 1
+}
+
+// set puts what a verdict says into the row, and reports whether the state is another
+// one, and whether the flags are.
+func (r *observedRow) set(state windsock.State, reason string, v windsock.Verdict, expected string, now time.Time) (news, flags, changed bool) {
+	was := *r
+	if news = string(state) != r.State; news {
+		r.Since = micros(now)
+	}
+	r.State, r.Reason = string(state), reason
+	r.Sources = "[]"
+	if len(v.Sources) > 0 {
+		data, _ := json.Marshal(v.Sources) // of strings it cannot fail
+		r.Sources = string(data)
+	}
+	r.Stale, r.Suspect, r.DeadlineAt = v.Stale, v.Suspect, micros(v.Deadline)
+	r.Drift = windsock.Drift(windsock.State(expected), state)
+	return news, r.Stale != was.Stale || r.Suspect != was.Suspect, *r != was
+}
+
+// judge merges the evidence of an instance anew, and logs what changed. Its deployment
+// is to be rolled up after it.
+func (w *working) judge(i *instance) (seq int64) {
+	v := windsock.Merge(i.evidence, i.of.Quorum, w.now)
+	as, was := i.as(), i.State
+	news, flags, changed := i.set(v.State, v.Reason, v, i.Expected, w.now)
+	counts := windsock.AsMember(windsock.State(i.Expected), v)
+	if i.CountsAs != string(counts.Expected) {
+		i.CountsAs, changed = string(counts.Expected), true
+	}
+	if counts != as {
+		i.of.count(as, -1)
+		i.of.count(counts, +1)
+	}
+	i.changed = i.changed || changed
+	if !news && !flags {
+		return 0
+	}
+	e := i.event(windsock.InstanceState)
+	e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
+	if news {
+		e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was)
+	} else {
+		e.Type = windsock.InstanceFlags
+	}
+	seq = w.log(e)
+	if !news {
+		return 0
+	}
+	return seq
+}
+
+// roll rolls a deployment up anew, and logs what changed.
+func (w *working) roll(d *deployment) (seq int64) {
+	v := windsock.Merge(d.evidence, d.Quorum, w.now)
+	state, reason := windsock.Rollup(v, windsock.State(d.Expected), d.tally, windsock.Rule(d.Rule))
+	e := d.event(windsock.DeploymentState)
+	e.Source, e.Reason, e.DetectedAt = cmp.Or(d.cause, v.Source), reason, v.DetectedAt
+	if state != v.State || reason != v.Reason { // its members decide
+		e.Source, e.DetectedAt, v.Sources = cmp.Or(d.cause, windsock.RollupSource), w.now, nil
+	}
+	d.cause = ""
+	was := d.State
+	news, flags, changed := d.set(state, reason, v, d.Expected, w.now)
+	d.changed = d.changed || changed
+	if !news && !flags {
+		return 0
+	}
+	e.State, e.Stale, e.Suspect = state, d.Stale, d.Suspect
+	if !news {
+		e.Type = windsock.DeploymentFlags
+		w.log(e)
+		return 0
+	}
+	e.Word, e.Previous = windsock.Heard(state), windsock.State(was)
+	if e.Word == windsock.FailDetected {
+		e.Instances = w.failing(d)
+	}
+	return w.log(e)
+}
+
+// failing names the members of d that are down and count, at most MaxNamed.
+func (w *working) failing(d *deployment) []string {
+	var ids []string
+	w.all(&ids, `SELECT id FROM instances
+		WHERE deployment_id = ? AND state IN ('failed', 'stopped', 'suspended', 'gone') AND counts_as = 'running'
+		ORDER BY id LIMIT ?`, d.ID, windsock.MaxNamed+len(d.members))
+	down := map[string]bool{}
+	for _, id := range ids {
+		down[id] = true
+	}
+	for _, i := range d.members { // the database does not have them as they now are
+		if as := i.as(); as.State.Down() && as.Expected == windsock.Running && i.of == d {
+			down[i.ID] = true
+		} else {
+			delete(down, i.ID)
+		}
+	}
+	ids = slices.Sorted(maps.Keys(down))
+	return ids[:min(len(ids), windsock.MaxNamed)]
+}
+
+func (i *instance) event(t windsock.EventType) *windsock.Event {
+	e := i.of.event(t)
+	e.Kind, e.SubjectID = windsock.KindInstance, i.ID
+	e.State, e.Expected, e.Stale, e.Suspect = windsock.State(i.State), windsock.State(i.Expected), i.Stale, i.Suspect
+	return e
+}
+
+func (d *deployment) event(t windsock.EventType) *windsock.Event {
+	e := &windsock.Event{
+		Type: t, Kind: windsock.KindDeployment, SubjectID: d.ID,
+		DeploymentID: d.ID, Provider: d.Provider, Pool: d.Pool,
+		State: windsock.State(d.State), Expected: windsock.State(d.Expected),
+	}
+	e.Stale, e.Suspect, e.Metadata = d.Stale, d.Suspect, metadataOf(d.Metadata)
+	return e
+}
+
+// flush writes what changed.
+func (w *working) flush() {
+	for _, id := range slices.Sorted(maps.Keys(w.instances)) {
+		i := w.instances[id]
+		w.saveEvidence(windsock.KindInstance, i.ID, &i.body)
+		if i.changed {
+			w.exec(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
+				WHERE id = ?`, i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt, i.ID)
+			i.changed = false
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.deployments)) {
+		d := w.deployments[id]
+		w.saveEvidence(windsock.KindDeployment, d.ID, &d.body)
+		for m, was := range d.recount {
+			if n := d.tally[m]; n != was {
+				w.exec(`INSERT INTO tallies (deployment_id, expected, state, n) VALUES (?, ?, ?, ?)
+					ON CONFLICT (deployment_id, expected, state) DO UPDATE SET n = excluded.n`, d.ID, m.Expected, m.State, n)
+			}
+		}
+		clear(d.recount)
+		if d.changed {
+			w.exec(`UPDATE deployments SET state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
+				WHERE id = ?`, d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt, d.ID)
+			d.changed = false
+		}
+	}
+}
+
+func (w *working) saveEvidence(kind windsock.Kind, id string, b *body) {
+	for i, e := range b.evidence {
+		if !b.touched[i] {
+			continue
+		}
+		b.touched[i] = false
+		w.exec(`INSERT INTO evidence (kind, subject_id, `+evidenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (kind, subject_id, source) DO UPDATE SET
+				origin = excluded.origin, state = excluded.state, since = excluded.since, observed_at = excluded.observed_at,
+				received_at = excluded.received_at, expires_at = excluded.expires_at, reason = excluded.reason, raw = excluded.raw,
+				requested = excluded.requested, pending = excluded.pending, samples = excluded.samples,
+				blind_since = excluded.blind_since, blind_for = excluded.blind_for, stale_at = excluded.stale_at`,
+			kind, id, e.Source, e.Origin, e.State, micros(e.Since), micros(e.ObservedAt), micros(e.ReceivedAt), micros(e.ExpiresAt),
+			e.Reason, e.Raw, e.Requested, e.Pending, e.Samples, micros(e.BlindSince), e.BlindFor, micros(e.StaleAt))
+	}
+}
+
+// metadataOf reads the column; what is not there is nothing.
+func metadataOf(column string) (m map[string]string) {
+	if column == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(column), &m); err != nil {
+		panic(fmt.Sprintf("store: metadata %q: %v", column, err)) // only ever written by us
+	}
+	return m
+}
