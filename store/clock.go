@@ -56,7 +56,7 @@ func (s *Store) tick(ctx context.Context, alive *time.Time) error {
 		return err
 	}
 	if now := s.now(); now.Sub(*alive).Abs() >= aliveEvery {
-		if err := s.Ping(ctx); err != nil {
+		if err := s.markAlive(ctx); err != nil {
 			return err
 		}
 		*alive = now

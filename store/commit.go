@@ -102,10 +102,14 @@ func (s *Store) commitNext() {
 // commit writes ops in one transaction. A failure of the transaction is the answer to
 // all of them.
 func (s *Store) commit(ops []*op) {
+	if s.failedAt.Load() != 0 {
+		s.makeRoom()
+	}
 	start := time.Now()
 	written, err := s.transact(ops)
 	if err != nil {
 		err = unavailable(err)
+		s.failedAt.Store(micros(s.now()))
 		for _, o := range ops {
 			if o.err == nil {
 				o.err, o.out = err, nil
@@ -154,8 +158,11 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	if err := sqltx.Commit(); err != nil {
 		return false, err
 	}
-	s.Metrics.logged(t.events)
-	s.advance(t.head)
+	if len(t.events) > 0 {
+		s.failedAt.Store(0)
+		s.Metrics.logged(t.events)
+		s.advance(t.head)
+	}
 	return true, nil
 }
 

@@ -66,3 +66,13 @@ func unavailable(err error) error {
 	}
 	return fmt.Errorf("%w: %w", windsock.ErrUnavailable, err)
 }
+
+// makeRoom moves the write-ahead log into the database. SQLite does so by itself once it
+// has grown to some megabytes, which on a full disk never comes; most of it is older
+// states of the same pages. It is called before each write after one that failed, so that
+// room that comes free goes to the database first. PASSIVE waits for nobody.
+func (s *Store) makeRoom() {
+	if _, err := s.write.Exec(`PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+		s.Logger.Debug("the write-ahead log cannot be moved into the database", "error", err)
+	}
+}

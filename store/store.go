@@ -19,6 +19,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
+
+	"windsock"
 )
 
 //go:embed migrations
@@ -38,10 +40,11 @@ type Store struct {
 	read  *sqlx.DB
 	logID string
 
-	queue queue        // what waits for the next commit
-	head  atomic.Int64 // seq of the newest event that was seen committed
-	beat  atomic.Int64 // when Run last went round
-	news  broadcast    // wakes those who wait for events
+	queue    queue        // what waits for the next commit
+	failedAt atomic.Int64 // when a commit last failed; 0: events have been committed since
+	head     atomic.Int64 // seq of the newest event that was seen committed
+	beat     atomic.Int64 // when Run last went round
+	news     broadcast    // wakes those who wait for events
 }
 
 // Open opens the database in the file path and brings its schema up to date. It
@@ -134,7 +137,7 @@ func (s *Store) resume(ctx context.Context) error {
 func (s *Store) Close() error {
 	var errs []error
 	if s.read != nil {
-		errs = append(errs, s.Ping(context.Background()), s.read.Close())
+		errs = append(errs, s.markAlive(context.Background()), s.read.Close())
 	}
 	if s.write != nil {
 		errs = append(errs, s.write.Close())
@@ -142,8 +145,23 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Ping writes and commits something, so that it fails when nothing can be stored.
+// failureLasts is how long a commit that failed speaks against the store. What Ping
+// writes is little, and may find room on a disk that is full for all else.
+const failureLasts = 10 * time.Second
+
+// Ping writes and commits something, so that it fails when nothing can be stored, or
+// could not be a moment ago.
 func (s *Store) Ping(ctx context.Context) error {
+	if err := s.markAlive(ctx); err != nil {
+		return err
+	}
+	if at := s.failedAt.Load(); at != 0 && s.now().Sub(fromMicros(at)) < failureLasts {
+		return fmt.Errorf("%w: a commit failed at %s", windsock.ErrUnavailable, fromMicros(at).Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (s *Store) markAlive(ctx context.Context) error {
 	return s.do(ctx, func(t *tx) error {
 		t.alive()
 		return t.err
