@@ -1,0 +1,167 @@
+// Package readme runs what README.md tells its readers to run, and compares what they
+// would see.
+package readme
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A step is a command and what the README shows of its answer, where … is anything.
+type step struct {
+	line    int
+	command string
+	answer  string
+}
+
+var background = regexp.MustCompile(`^windsock (serve|listen) .*&$`)
+
+func TestReadmeIsTrue(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-tags", "sqlite_omit_load_extension osusergo netgo", "-o", filepath.Join(dir, "windsock"), "windsock/cmd/windsock")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ports := strings.NewReplacer("8080", freePort(t), "9090", freePort(t))
+	list := steps(string(readme))
+	if len(list) < 20 {
+		t.Fatalf("found only %d commands", len(list))
+	}
+	id := "" // what the one command that sets a variable has set
+	for _, s := range list {
+		command := ports.Replace(s.command)
+		if background.MatchString(s.command) {
+			start(t, dir, strings.TrimSuffix(command, "&"))
+			continue
+		}
+		sets := strings.HasPrefix(command, "id=")
+		if sets {
+			command += "; echo $id"
+		}
+		bash := exec.Command("bash", "-c", command)
+		bash.Dir = dir
+		bash.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "id="+id)
+		out, err := bash.CombinedOutput()
+		got := strings.TrimSpace(string(out))
+		if err != nil {
+			t.Errorf("README.md:%d: %s: %v\n%s", s.line, s.command, err, got)
+			continue
+		}
+		if sets {
+			id = got
+			continue
+		}
+		if want := ports.Replace(s.answer); !pattern(want).MatchString(got) {
+			t.Errorf("README.md:%d: %s\nanswers %s\nREADME  %s", s.line, s.command, got, want)
+		}
+	}
+}
+
+// steps returns the commands of the console blocks.
+func steps(text string) (list []step) {
+	inside, more := false, false
+	for n, line := range strings.Split(text, "\n") {
+		switch command, isCommand := strings.CutPrefix(line, "$ "); {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```console"
+		case !inside:
+		case isCommand, more:
+			if isCommand {
+				list = append(list, step{line: n + 1})
+			} else {
+				command = " " + strings.TrimSpace(line)
+			}
+			command, more = strings.CutSuffix(command, `\`)
+			list[len(list)-1].command += command
+		default:
+			list[len(list)-1].answer += line + "\n"
+		}
+	}
+	return list
+}
+
+// pattern matches what the README shows, where … stands for anything.
+func pattern(answer string) *regexp.Regexp {
+	parts := strings.Split(strings.TrimSpace(answer), "…")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile(`(?s)^` + strings.Join(parts, `.*`) + `$`)
+}
+
+// start runs a command until the test ends, and returns when its address answers.
+func start(t *testing.T, dir, command string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", "exec "+command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(command)
+	for deadline := time.After(30 * time.Second); ; {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s does not answer at %s", command, addr)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// The make targets that the README names are there, and CI runs the two it begins with.
+func TestMakeTargets(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ci, err := os.ReadFile("../../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`make ([a-z-]+)`).FindAllStringSubmatch(string(readme), -1)
+	if len(names) < 3 {
+		t.Fatalf("found only %v", names)
+	}
+	for _, m := range names {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
+			t.Errorf("README.md names make %s; the Makefile has no such target", m[1])
+		}
+	}
+	for _, command := range []string{"make test", "make demo"} {
+		if !strings.Contains(string(ci), command) {
+			t.Errorf(".ci/run does not run %s", command)
+		}
+	}
+}
