@@ -22,7 +22,7 @@ func (s Scope) Validate() error {
 	}
 	kind, value, _ := strings.Cut(string(s), ":")
 	if !slices.Contains(scopeKinds, kind) {
-		return Invalid("scope", "want global or one of provider, pool, deployment, instance, a colon and an id; got %q", clip(string(s)))
+		return Invalid("scope", "want global or one of provider, pool, deployment, instance, a colon and an id; got %q", Clip(string(s)))
 	}
 	return checkText("scope", value, 1, maxID)
 }
@@ -115,7 +115,7 @@ func (d Detections) MarshalJSON() ([]byte, error) {
 func (d Detections) Validate() error {
 	for _, w := range d {
 		if w.State() == "" && w != everything {
-			return Invalid("detections", "want all or some of %s; got %q", nameWords(), clip(string(w)))
+			return Invalid("detections", "want all or some of %s; got %q", nameWords(), Clip(string(w)))
 		}
 	}
 	return nil

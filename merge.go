@@ -39,12 +39,13 @@ const (
 // Apply folds a statement that arrived at now into what its source said before (the
 // zero Evidence: nothing). A statement that is not later than the one before changes
 // nothing; one from the future counts as made at now, or one fast clock would hide
-// whatever its source says later. A statement of Unknown is the admission that the
+// whatever its source says later. Statements of which it takes several count in the
+// order of their arrival, whatever their time. A statement of Unknown is the admission that the
 // source could not look: it leaves the state, and only notes since when.
 func (e Evidence) Apply(o Observation, now time.Time) (Evidence, Effect) {
 	at := o.ObservedAt
 	switch {
-	case at.IsZero() || at.After(now):
+	case at.IsZero() || at.After(now) || o.Need > 1:
 		at = now
 		if !at.After(e.ObservedAt) {
 			at = e.ObservedAt.Add(time.Microsecond)
@@ -138,48 +139,57 @@ type Verdict struct {
 // The verdict does not depend on the order of the evidence.
 func Merge(evidence []Evidence, quorum int, now time.Time) Verdict {
 	v := Verdict{State: Unknown}
-	var provider, newest, failure *Evidence
-	failing := 0
+	var provider *Evidence
 	for i := range evidence {
 		e := &evidence[i]
 		v.watch(e, now)
-		if e.Origin == FromProvider && e.State != Unknown && !e.expired(now) && later(e, provider, now) {
+		if e.Origin == FromProvider && e.State != Unknown && later(e, provider, now) {
 			provider = e
 		}
 	}
-	if provider != nil && provider.State != Running {
-		return v.decide(provider, evidence, now)
+	if provider != nil && provider.State != Running && !provider.expired(now) {
+		return v.decide(provider, []*Evidence{provider}, now)
 	}
+	valid := make([]*Evidence, 0, len(evidence))
+	var newest, failure *Evidence
+	failing := 0
 	for i := range evidence {
 		e := &evidence[i]
-		switch {
-		case e.Origin == FromProvider && e != provider:
-			continue
-		case e.State == Unknown:
-			continue
-		case e != provider && provider != nil && e.ObservedAt.Before(provider.Since):
+		if !counts(e, provider) {
 			continue
 		}
+		valid = append(valid, e)
 		if e.State == Failed && !e.expired(now) {
 			failing++
 			if later(e, failure, now) {
 				failure = e
 			}
-			continue
-		}
-		if later(e, newest, now) {
+		} else if later(e, newest, now) {
 			newest = e
 		}
 	}
 	if failing >= max(quorum, 1) {
-		return v.decide(failure, evidence, now)
+		return v.decide(failure, valid, now)
 	}
 	v.Suspect = failing > 0
 	if newest == nil {
 		v.Reason = whyBlind(evidence)
 		return v
 	}
-	return v.decide(newest, evidence, now)
+	return v.decide(newest, valid, now)
+}
+
+// counts reports whether e says anything beside the provider's evidence, which may be
+// nil: of several providers one counts, and a report from before the provider saw the
+// thing enter running is void.
+func counts(e, provider *Evidence) bool {
+	switch {
+	case e == provider:
+		return true
+	case e.State == Unknown || e.Origin == FromProvider:
+		return false
+	}
+	return provider == nil || provider.State != Running || !e.ObservedAt.Before(provider.Since)
 }
 
 // says is what the evidence counts as now, and since when.
@@ -215,16 +225,17 @@ func (v *Verdict) watch(e *Evidence, now time.Time) {
 	}
 }
 
-// decide completes the verdict with what by says, and names all who say the same.
-func (v Verdict) decide(by *Evidence, evidence []Evidence, now time.Time) Verdict {
+// decide completes the verdict with what by says, and names all of the valid evidence
+// that says the same.
+func (v Verdict) decide(by *Evidence, valid []*Evidence, now time.Time) Verdict {
 	v.State, v.DetectedAt = by.says(now)
 	v.Source, v.Reason, v.Requested = by.Source, by.Reason, by.Requested
 	if by.expired(now) {
 		v.Reason, v.Requested = "nothing more was heard from "+by.Source, false
 	}
-	for i := range evidence {
-		if s, _ := evidence[i].says(now); s == v.State && evidence[i].State != Unknown {
-			v.Sources = append(v.Sources, evidence[i].Source)
+	for _, e := range valid {
+		if s, _ := e.says(now); s == v.State {
+			v.Sources = append(v.Sources, e.Source)
 		}
 	}
 	slices.Sort(v.Sources)

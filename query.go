@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -69,21 +70,23 @@ func (c Cond) Check(exists bool, v any) error {
 	if c.IfMatch != "" && !MatchETag(c.IfMatch, tag) {
 		return fmt.Errorf("If-Match: %w", ErrPrecondition)
 	}
-	if c.IfNoneMatch != "" && MatchETag(c.IfNoneMatch, tag) {
+	if c.IfNoneMatch != "" && MatchWeakly(c.IfNoneMatch, tag) {
 		return fmt.Errorf("If-None-Match: %w", ErrPrecondition)
 	}
 	return nil
 }
 
-// MatchETag reports whether a header lists tag, or is * and there is one.
+// MatchETag reports whether a header lists tag, or is * and there is one: the strong
+// comparison, of If-Match.
 func MatchETag(header, tag string) bool {
-	if tag == "" {
-		return false
-	}
-	for t := range strings.SplitSeq(header, ",") {
-		if t = strings.TrimSpace(t); t == "*" || t == tag {
-			return true
-		}
-	}
-	return false
+	return tag != "" && slices.ContainsFunc(strings.Split(header, ","), func(t string) bool {
+		t = strings.TrimSpace(t)
+		return t == "*" || t == tag
+	})
+}
+
+// MatchWeakly is the weak comparison, of If-None-Match: a tag that is listed as weak is
+// as good.
+func MatchWeakly(header, tag string) bool {
+	return MatchETag(strings.ReplaceAll(header, `W/"`, `"`), tag)
 }

@@ -38,7 +38,10 @@ func (r Rule) atLeast(n int) (int, bool) {
 		return 1, true
 	}
 	k, err := strconv.Atoi(strings.TrimPrefix(string(r), "min:"))
-	return k, err == nil && k > 0 && strings.HasPrefix(string(r), "min:")
+	if err != nil || k < 1 || !strings.HasPrefix(string(r), "min:") {
+		return n, false
+	}
+	return k, true
 }
 
 // Rollup returns the state of a deployment and the reason for it, from the verdict on
@@ -137,7 +140,7 @@ func Drift(expected, observed State) bool {
 	case Stopping:
 		return expected == Running
 	case Gone:
-		return expected == Running
+		return expected != Gone
 	}
 	return expected != Stopped
 }

@@ -2,6 +2,7 @@ package windsock
 
 import (
 	"encoding/json"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
@@ -95,12 +96,11 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	s := string(text)
 	v, err := time.ParseDuration(s)
-	if err != nil {
-		secs, numErr := strconv.ParseFloat(s, 64)
-		if numErr != nil || !(secs >= 0 && secs <= MaxTTL.Seconds()) {
-			return Invalid("", "want seconds or a duration such as 90s or 5m, of at most a year; got %q", clip(s))
-		}
-		v = time.Duration(secs * float64(time.Second))
+	if secs, numErr := strconv.ParseFloat(s, 64); numErr == nil && math.Abs(secs) <= MaxTTL.Seconds() {
+		v, err = time.Duration(secs*float64(time.Second)), nil
+	}
+	if err != nil || v < 0 || v > MaxTTL {
+		return Invalid("", "want seconds or a duration such as 90s or 5m, of at most a year; got %q", Clip(s))
 	}
 	*d = Duration(v)
 	return nil
@@ -125,7 +125,7 @@ func (s *DeploymentSpec) Complete() error {
 	setDefault(&s.Rule, "all")
 	setDefault(&s.Quorum, 1)
 	if _, ok := s.Rule.atLeast(1); !ok {
-		return Invalid("rule", "want all, any or min:k with a k above 0; got %q", clip(string(s.Rule)))
+		return Invalid("rule", "want all, any or min:k with a k above 0; got %q", Clip(string(s.Rule)))
 	}
 	if s.Quorum < 1 || s.Quorum > 100 {
 		return Invalid("quorum", "want 1 to 100, got %d", s.Quorum)
@@ -184,13 +184,13 @@ func (p *Probe) complete() error {
 	switch p.Type {
 	case ProbeHTTP:
 		u, err := url.Parse(p.Target)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil {
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || !(u.Port() == "" || isPort(u.Port())) {
 			return Invalid("probe.target", "want an http or https URL without a user")
 		}
 	case ProbeTCP:
 		host, port, err := net.SplitHostPort(p.Target)
-		if n, numErr := strconv.Atoi(port); err != nil || numErr != nil || host == "" || n < 1 || n > 65535 {
-			return Invalid("probe.target", "want host:port, got %q", clip(p.Target))
+		if err != nil || host == "" || !isPort(port) {
+			return Invalid("probe.target", "want host:port, got %q", Clip(p.Target))
 		}
 	case ProbeExec:
 		if len(p.Command) == 0 || !strings.HasPrefix(p.Command[0], "/") || len(p.Command) > 100 {
@@ -202,23 +202,29 @@ func (p *Probe) complete() error {
 			}
 		}
 	default:
-		return Invalid("probe.type", "want http, tcp or exec; got %q", clip(string(p.Type)))
+		return Invalid("probe.type", "want http, tcp or exec; got %q", Clip(string(p.Type)))
 	}
 	return checkText("probe.target", p.Target, 0, maxValue)
 }
 
-// Complete fills in the defaults and returns a FieldError when the monitor cannot be.
+func isPort(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= 1 && n <= 65535
+}
+
+// Complete fills in the defaults, brings the address into its one form, and returns a
+// FieldError when the monitor cannot be.
 func (s *MonitorSpec) Complete() error {
 	setDefault(&s.Scheme, "http")
 	setDefault(&s.Scope, Global)
 	setDefault(&s.Subjects, Both)
 	switch {
 	case s.Scheme != "http" && s.Scheme != "https":
-		return Invalid("scheme", "want http or https, got %q", clip(s.Scheme))
+		return Invalid("scheme", "want http or https, got %q", Clip(s.Scheme))
 	case s.Port < 1 || s.Port > 65535:
 		return Invalid("port", "want 1 to 65535, got %d", s.Port)
 	case s.Subjects != Both && s.Subjects != OnlyDeployments && s.Subjects != OnlyInstances:
-		return Invalid("subjects", "want deployments, instances or both; got %q", clip(string(s.Subjects)))
+		return Invalid("subjects", "want deployments, instances or both; got %q", Clip(string(s.Subjects)))
 	}
 	err := firstError(
 		CheckVersion(s.Version),
@@ -229,6 +235,7 @@ func (s *MonitorSpec) Complete() error {
 		s.Detections.Validate(),
 	)
 	s.Version = Version
+	s.Address = CanonicalAddress(s.Address)
 	s.Path = strings.TrimRight(s.Path, "/")
 	return err
 }
@@ -237,7 +244,7 @@ func (s *MonitorSpec) Complete() error {
 // is supported; none is the current one.
 func CheckVersion(v string) error {
 	if v != "" && v != Version {
-		return Invalid("version", "supported is %q; got %q", Version, clip(v))
+		return Invalid("version", "supported is %q; got %q", Version, Clip(v))
 	}
 	return nil
 }
@@ -250,14 +257,14 @@ func ParseWord(field, s string) (Word, error) {
 	if s == "" {
 		return "", Invalid(field, "is required: one of %s", nameWords())
 	}
-	return "", Invalid(field, "want one of %s; got %q", nameWords(), clip(s))
+	return "", Invalid(field, "want one of %s; got %q", nameWords(), Clip(s))
 }
 
 // CheckSource returns a FieldError when a reporter may not call itself that.
 func CheckSource(s string) error {
 	for _, own := range [...]string{"probe", string(FromProvider), string(FromMonitor), RollupSource} {
 		if s == own || strings.HasPrefix(s, own+":") {
-			return Invalid("source", "%q is reserved", clip(s))
+			return Invalid("source", "%q is reserved", Clip(s))
 		}
 	}
 	return checkText("source", s, 1, maxID)
@@ -283,7 +290,7 @@ func ValidID(field, id string) error {
 	case id == "":
 		return Invalid(field, "is required")
 	case !idPattern.MatchString(id):
-		return Invalid(field, "want a letter or digit and up to 254 more of those or ._~:@+-; got %q", clip(id))
+		return Invalid(field, "want a letter or digit and up to 254 more of those or ._~:@+-; got %q", Clip(id))
 	}
 	return nil
 }
@@ -291,7 +298,16 @@ func ValidID(field, id string) error {
 // LookupID returns a FieldError unless id can be ours or a provider's.
 func LookupID(field, id string) error { return checkText(field, id, 1, maxID) }
 
-var hostPattern = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$`)
+var hostPattern = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$`)
+
+// CanonicalAddress returns the one form of an IP or a DNS name, so that the same monitor
+// is found again however its address was written.
+func CanonicalAddress(s string) string {
+	if ip, err := netip.ParseAddr(s); err == nil {
+		return ip.Unmap().String()
+	}
+	return strings.ToLower(strings.TrimSuffix(s, "."))
+}
 
 // checkAddress takes an IP or a DNS name. A name whose last label starts with a digit
 // is refused (RFC 3696, section 2): it is an IP gone wrong, such as 10.0.0.300, or one
@@ -303,8 +319,8 @@ func checkAddress(s string) error {
 	if ip, err := netip.ParseAddr(s); err == nil && ip.Zone() == "" {
 		return nil
 	}
-	if len(s) > 253 || !hostPattern.MatchString(strings.ToLower(s)) {
-		return Invalid("address", "want an IP address or a DNS name, got %q", clip(s))
+	if len(s) > 253 || !hostPattern.MatchString(s) {
+		return Invalid("address", "want an IP address or a DNS name, got %q", Clip(s))
 	}
 	return nil
 }
@@ -327,7 +343,7 @@ func checkPath(s string) error {
 
 func checkExpected(s State) error {
 	if s != Running && s != Stopped && s != Gone {
-		return Invalid("expected_state", "want running, stopped or gone; got %q", clip(string(s)))
+		return Invalid("expected_state", "want running, stopped or gone; got %q", Clip(string(s)))
 	}
 	return nil
 }
@@ -363,8 +379,8 @@ func checkText(field, s string, least, most int) error {
 	return nil
 }
 
-// clip shortens what a stranger sent, to be shown to him again.
-func clip(s string) string {
+// Clip shortens what a stranger sent, to be shown to him again.
+func Clip(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:61], "") + "…"
 	}

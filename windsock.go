@@ -4,7 +4,10 @@
 // and imports nothing but the standard library.
 package windsock
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Version is the version of the monitoring API, the only one there is.
 const Version = "1"
@@ -141,7 +144,7 @@ type Observation struct {
 	ObservedAt time.Time     // by the source's clock; zero: in order of arrival
 	TTL        time.Duration // the source promises to speak again within it; 0: no promise
 	Promise    time.Duration // a poll or probe that cannot look for longer is stale; 0: never
-	Need       int           // statements in a row it takes to change this source's mind; below 2: one
+	Need       int           // statements in a row it takes to change this source's mind; below 2: one. They count as they arrive
 	Requested  bool          // somebody asked for this, so a stop is no fault
 }
 
@@ -276,9 +279,8 @@ type Target struct {
 // Secret is text that shows itself to nobody: not in logs, errors or JSON.
 type Secret string
 
-// String, GoString and MarshalText hide the secret.
-func (Secret) String() string               { return "[secret]" }
-func (Secret) GoString() string             { return "[secret]" }
+// Format and MarshalText hide the secret.
+func (Secret) Format(f fmt.State, _ rune)   { fmt.Fprint(f, "[secret]") }
 func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
 // Progress is how far the callbacks to one monitor have come.

@@ -91,7 +91,7 @@ func (s *Store) RemoveMonitor(ctx context.Context, id, address string, port int)
 		switch {
 		case err != nil:
 			return err
-		case address != "" && address != m.Address, port != 0 && port != m.Port:
+		case address != "" && windsock.CanonicalAddress(address) != m.Address, port != 0 && port != m.Port:
 			return fmt.Errorf("monitor %q is not registered at that address and port: %w", id, windsock.ErrConflict)
 		}
 		t.log(&windsock.Event{Type: windsock.MonitorRemoved, Kind: windsock.KindMonitor, SubjectID: id})
