@@ -1,0 +1,243 @@
+// Package observer looks at what was declared, by the probes declared with it, and
+// hands what it saw to the model. It decides nothing: what a look means is for the
+// rules of package windsock.
+package observer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"windsock"
+	"windsock/observer/probe"
+)
+
+// A Model is where what was seen goes, and where what is to be watched is found.
+// *store.Store is one.
+type Model interface {
+	Record(context.Context, []windsock.Observation) ([]windsock.Outcome, error)
+
+	// Probes lists the instances that have a probe by id, after that id.
+	Probes(ctx context.Context, after string, limit int) ([]windsock.ProbeTarget, error)
+
+	// Probe returns ErrNotFound when there is no such instance, or it has no probe.
+	Probe(ctx context.Context, instanceID string) (windsock.ProbeTarget, error)
+
+	// Head is the seq of the newest event.
+	Head() int64
+
+	// Events lists the log after that seq.
+	Events(ctx context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error)
+
+	// Wait returns nil once there is an event after that seq.
+	Wait(ctx context.Context, after int64) error
+
+	SaveProvider(context.Context, windsock.ProviderStatus) error
+}
+
+// How the observer keeps time.
+const (
+	beatEvery   = time.Second      // at least that often the loop goes round
+	reportEvery = 10 * time.Second // that often it says how far it is
+	writeLimit  = 10 * time.Second // for one write of the model; it counts as failed then
+	maxBatch    = 1000             // samples in one Record
+)
+
+// Observer looks at every instance that has a probe, each at its interval. The exported
+// fields are set before Run and not changed after.
+type Observer struct {
+	Model   Model
+	Log     *slog.Logger
+	Metrics *Metrics
+
+	Workers     int // looks at a time; default 256
+	ExecWorkers int // of plugins at a time, apart from those; default 16
+
+	Look func(context.Context, windsock.Probe) probe.Result // default probe.Look
+
+	schedule *schedule
+	samples  chan windsock.Observation
+	wake     chan struct{} // something is due sooner, or there is room again
+	loaded   chan struct{} // closed once all probes are scheduled
+	beat     atomic.Pointer[time.Time]
+
+	flights singleflight.Group // of Check, by instance
+	callers atomic.Int64       // of Check
+	checks  checks
+}
+
+// Run looks until ctx ends, then returns nil once no look is under way. No fault of the
+// model ends it.
+func (o *Observer) Run(ctx context.Context) error {
+	o.schedule = newSchedule(time.Now(), orDefault(o.Workers, 256), orDefault(o.ExecWorkers, 16))
+	o.samples = make(chan windsock.Observation, maxBatch)
+	o.wake = make(chan struct{}, 1)
+	o.loaded = make(chan struct{})
+	o.checks.open(ctx)
+	defer o.checks.close()
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { o.follow(ctx) })
+	wg.Go(func() { o.record(ctx) })
+	wg.Go(func() { o.report(ctx) })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		now := time.Now()
+		o.beat.Store(&now)
+		t, late, wait := o.schedule.take(now)
+		if t != nil {
+			if late > min(time.Second, time.Duration(t.probe.Interval)) {
+				o.Metrics.late.Inc()
+			}
+			wg.Go(func() { o.look(ctx, t) })
+			continue
+		}
+		timer.Reset(min(wait, beatEvery))
+		select {
+		case <-ctx.Done():
+		case <-o.wake:
+		case <-timer.C:
+		}
+	}
+	return nil
+}
+
+// Beat is when Run last went round, which it does every second; zero before that. What
+// is much older is a loop that hangs.
+func (o *Observer) Beat() time.Time {
+	if t := o.beat.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+// look looks at a target and passes on what it saw. It holds the target's place in its
+// lane until the recorder has taken that, so that a slow store slows the looks down.
+func (o *Observer) look(ctx context.Context, t *target) {
+	result := o.lookOnce(ctx, t.probe)
+	if ctx.Err() == nil && o.schedule.stands(t) { // else we stop, which says nothing of the target, or nobody asks any more
+		select {
+		case o.samples <- observe(t.id, &t.probe, result):
+		case <-ctx.Done():
+		}
+	}
+	o.schedule.done(t, result.State == windsock.Unknown, result.Reason, time.Now())
+	o.nudge()
+}
+
+func (o *Observer) lookOnce(ctx context.Context, p windsock.Probe) probe.Result {
+	o.Metrics.inflight.Inc()
+	defer o.Metrics.inflight.Dec()
+	look := o.Look
+	if look == nil {
+		look = probe.Look
+	}
+	began := time.Now()
+	result := look(ctx, p)
+	o.Metrics.looked(p.Type, result, time.Since(began))
+	return result
+}
+
+// observe makes one statement of what a probe saw. How many of them it takes, and from
+// when on one that cannot look is stale, is kept with the evidence.
+func observe(instanceID string, p *windsock.Probe, r probe.Result) windsock.Observation {
+	need := p.Passes
+	if r.State == windsock.Failed {
+		need = p.Fails
+	}
+	return windsock.Observation{
+		Subject: windsock.Subject{Kind: windsock.KindInstance, ID: instanceID},
+		Source:  "probe",
+		Origin:  windsock.FromProbe,
+		State:   r.State,
+		Reason:  r.Reason,
+		Promise: 3 * time.Duration(p.Interval),
+		Need:    need,
+	}
+}
+
+// nudge makes the loop go round.
+func (o *Observer) nudge() {
+	select {
+	case o.wake <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// record hands samples to the model until ctx ends: all that came in while one Record
+// was under way go into the next. Those of a Record that fails are dropped, as the next
+// looks tell again.
+func (o *Observer) record(ctx context.Context) {
+	failing := false
+	for {
+		var batch []windsock.Observation
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-o.samples:
+			batch = append(make([]windsock.Observation, 0, 1+len(o.samples)), s)
+		}
+		for len(batch) < cap(batch) {
+			batch = append(batch, <-o.samples) // nobody else takes them, so they are there
+		}
+		limited, cancel := context.WithTimeout(ctx, writeLimit)
+		_, err := o.Model.Record(limited, batch) // an outcome that is an error: the instance is gone
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			o.Metrics.lost.Add(float64(len(batch)))
+			if !failing {
+				o.Log.Error("what the probes see cannot be recorded", "error", err)
+			}
+		case failing:
+			o.Log.Info("what the probes see is recorded again")
+		}
+		failing = err != nil
+	}
+}
+
+// report keeps the provider's status up to date until ctx ends, at the cost of one row
+// written every reportEvery.
+func (o *Observer) report(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-o.loaded:
+	}
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	var saved windsock.ProviderStatus
+	for {
+		if st := o.schedule.status(time.Now()); st != saved {
+			limited, cancel := context.WithTimeout(ctx, writeLimit)
+			err := o.Model.SaveProvider(limited, st)
+			cancel()
+			switch {
+			case err == nil:
+				saved = st
+			case ctx.Err() == nil:
+				o.Log.Warn("the status of the probes cannot be saved", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func orDefault(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
