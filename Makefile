@@ -1,0 +1,76 @@
+# Builds, checks and tests windsock. It takes Go and a C compiler; "make" alone says
+# what there is to make.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+CERTS   ?= /etc/ssl/certs/ca-certificates.crt
+
+# The same tags and flags wherever Go compiles, or SQLite is compiled again and again:
+# it takes a minute. It takes one more for the race detector.
+export CGO_ENABLED := 1
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=sqlite_omit_load_extension,osusergo,netgo
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 30s
+
+.PHONY: help
+help: ## say what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+.PHONY: compiler
+compiler:
+	@command -v $(GO) >/dev/null || { echo "Go is missing: https://go.dev/doc/install"; exit 1; }
+	@echo '#include <stdlib.h>' | $$($(GO) env CC) -fsyntax-only -x c - 2>/dev/null || { \
+		echo "A C compiler is missing, for SQLite. On Debian: apt-get install gcc libc6-dev"; exit 1; }
+
+.PHONY: build
+build: compiler ## bin/windsock, a static binary
+	$(GO) build -ldflags '-s -w -extldflags -static -X main.version=$(VERSION)' -o bin/windsock ./cmd/windsock
+
+.PHONY: check
+check: compiler ## format, vet, staticcheck, modules
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: test
+test: compiler ## all Go tests, with the race detector
+	$(GO) test -race ./...
+
+.PHONY: demo
+demo: build ## show the main job; DEMO_EXIT=1 ends when all was shown
+	@bin/windsock demo
+
+.PHONY: bench
+bench: compiler ## benchmarks, then posts from many connections
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) run ./test/load
+
+.PHONY: fuzz
+fuzz: compiler ## every fuzz target, FUZZTIME=30s each
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: image
+image: ## the image windsock, by docker
+	docker build --build-arg VERSION=$(VERSION) -t windsock .
+
+# What goes into the image, as it lies there. The Dockerfile calls this, too.
+.PHONY: rootfs
+rootfs: build
+	install -D bin/windsock bin/rootfs/windsock
+	install -D -m 644 $(CERTS) bin/rootfs/etc/ssl/certs/ca-certificates.crt
+	install -d bin/rootfs/data
+
+.PHONY: test-image
+test-image: rootfs ## build the image and run it, by docker or without an engine
+	test/image/run
+
+.PHONY: test-prometheus
+test-prometheus: build ## let promtool and a real Prometheus read the metrics
+	test/prometheus/run

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// answerOn answers on l until ctx ends and then lets requests under way come to their
+// end, as long as drain allows. How long a request may take is the handler's business:
+// some are meant to last.
+func answerOn(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		grace, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			srv.Close()
+		}
+	})
+	err := srv.Serve(l)
+	if stop() {
+		return err // it was not us who ended it
+	}
+	<-stopped
+	return nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"windsock"
+)
+
+// Config is what the file says.
+type Config struct {
+	Listen      string
+	DB          string
+	Log         LogConfig
+	Plugins     []string
+	Deployments []windsock.DeploymentSpec
+	Instances   []windsock.InstanceSpec // of all deployments
+}
+
+// LogConfig says what is logged, and how.
+type LogConfig struct {
+	Level  string `json:"level"`
+	Format string `json:"format"`
+}
+
+// fileConfig is the file as it is written: each instance below its deployment.
+type fileConfig struct {
+	Listen      string           `json:"listen"`
+	DB          string           `json:"db"`
+	Log         LogConfig        `json:"log"`
+	Plugins     []string         `json:"plugins"`
+	Deployments []fileDeployment `json:"deployments"`
+}
+
+type fileDeployment struct {
+	windsock.DeploymentSpec
+	Instances []windsock.InstanceSpec `json:"instances"`
+}
+
+// LoadConfig reads a YAML file. Its fields are those of the API. An error names the
+// file, the line and the field.
+func LoadConfig(path string) (Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	return parseConfig(path, data)
+}
+
+func parseConfig(path string, text []byte) (Config, error) {
+	doc, err := parseDocument(path, text)
+	if err != nil {
+		return Config{}, err
+	}
+	data, err := doc.json()
+	if err != nil {
+		return Config{}, err
+	}
+	var file fileConfig
+	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
+		return Config{}, doc.explain(err)
+	}
+	if err := file.checkSettings(); err != nil {
+		return Config{}, doc.locate("", err)
+	}
+	return file.flatten(doc)
+}
+
+func (f *fileConfig) checkSettings() error {
+	if f.Listen != "" {
+		_, port, err := net.SplitHostPort(f.Listen)
+		if _, numErr := strconv.ParseUint(port, 10, 16); err != nil || numErr != nil {
+			return windsock.Invalid("listen", "want host:port, got %q", f.Listen)
+		}
+	}
+	if f.Log.Level != "" {
+		if _, err := logLevel(f.Log.Level); err != nil {
+			return err
+		}
+	}
+	if f.Log.Format != "" {
+		if _, err := logHandler(f.Log.Format, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flatten completes and checks what is declared, and sorts it by kind.
+func (f *fileConfig) flatten(doc *document) (Config, error) {
+	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Plugins: f.Plugins}
+	known := declared{}
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		at := jsontext.Pointer("/deployments").AppendToken(strconv.Itoa(i))
+		if err := d.Complete(); err != nil {
+			return Config{}, doc.locate(at, err)
+		}
+		if err := known.add(doc, at, windsock.KindDeployment, d.ID); err != nil {
+			return Config{}, err
+		}
+		c.Deployments = append(c.Deployments, d.DeploymentSpec)
+		for j := range d.Instances {
+			spec := &d.Instances[j]
+			at := at.AppendToken("instances").AppendToken(strconv.Itoa(j))
+			if spec.DeploymentID != "" && spec.DeploymentID != d.ID {
+				return Config{}, doc.locate(at, windsock.Invalid("deployment_id", "it stands below %q; leave this out", d.ID))
+			}
+			spec.DeploymentID = d.ID
+			if err := spec.Complete(); err != nil {
+				return Config{}, doc.locate(at, err)
+			}
+			if err := known.add(doc, at, windsock.KindInstance, spec.ID); err != nil {
+				return Config{}, err
+			}
+			c.Instances = append(c.Instances, *spec)
+		}
+	}
+	return c, nil
+}
+
+// declared remembers where in the file each subject is declared.
+type declared map[windsock.Subject]jsontext.Pointer
+
+func (k declared) add(doc *document, at jsontext.Pointer, kind windsock.Kind, id string) error {
+	subject := windsock.Subject{Kind: kind, ID: id}
+	if first, twice := k[subject]; twice {
+		return doc.locate(at, windsock.Invalid("id", "%s %q is declared on line %d already", kind, id, doc.line(first.AppendToken("id"))))
+	}
+	k[subject] = at
+	return nil
+}
+
+// locate says where in the file the field of a FieldError stands; the field is one of
+// what stands at the pointer.
+func (d *document) locate(at jsontext.Pointer, err error) error {
+	var field *windsock.FieldError
+	if !errors.As(err, &field) {
+		return fmt.Errorf("%s: %w", d.path, err)
+	}
+	if strings.HasPrefix(field.Field, "/") {
+		return d.errorAt(at+jsontext.Pointer(field.Field), field.Detail)
+	}
+	// Only the first dot divides: what follows it may be a key of metadata.
+	head, rest, nested := strings.Cut(field.Field, ".")
+	at = at.AppendToken(head)
+	if nested {
+		at = at.AppendToken(rest)
+	}
+	return d.errorAt(at, field.Detail)
+}
+
+// explain says where in the file, and how, it is not what we read.
+func (d *document) explain(err error) error {
+	var wrong *json.SemanticError
+	if !errors.As(err, &wrong) {
+		return fmt.Errorf("%s: %w", d.path, err)
+	}
+	at := wrong.JSONPointer
+	var field *windsock.FieldError
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return d.errorAt(at, "there is no such field")
+	case errors.As(err, &field):
+		return d.errorAt(at, field.Detail)
+	}
+	return d.errorAt(at, fmt.Sprintf("want %s, got %s", typeNames[wrong.GoType.Kind()], d.shown(at)))
+}
+
+// typeNames are what people call the types of our fields.
+var typeNames = map[reflect.Kind]string{
+	reflect.String: "text", reflect.Int: "a whole number",
+	reflect.Slice: "a list", reflect.Map: "a mapping", reflect.Struct: "a mapping",
+}

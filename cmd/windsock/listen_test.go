@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+const (
+	failed = `{"version":"1","deployment_id":"shop","instance_id":"web-1","state":"FAIL DETECTED",
+		"observed_state":"failed","previous_state":"running","reason":"connection refused","seq":42}`
+	secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
+)
+
+// startListen runs the receiver and returns where it is.
+func startListen(t *testing.T, args ...string) (*program, string) {
+	t.Helper()
+	p := start(t, append([]string{"listen", "--addr", "127.0.0.1:0"}, args...)...)
+	_, addr, _ := strings.Cut(await(t, p.Err, "listening on "), "http://")
+	return p, "http://" + addr
+}
+
+// post returns the status and the body of the answer.
+func post(t *testing.T, url, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(said)
+}
+
+func TestListenPrintsALine(t *testing.T) {
+	p, url := startListen(t)
+	if status, body := post(t, url+"/hooks/api/deployment/instance/web-1", failed); status != 200 || body != `{"result":"success"}` {
+		t.Errorf("answered %d %s", status, body)
+	}
+	line := await(t, p.Out, "web-1")
+	const want = "FAIL DETECTED   instance    web-1     running → failed  (seq 42)  connection refused"
+	if !strings.HasSuffix(line, want) {
+		t.Errorf("got  %q\nwant …%q", line, want)
+	}
+	post(t, url+"/api/deployment/shop", `{"state":"START DETECTED","observed_state":"running","reason":"\u001b[2J\u0007 3 of 3"}`)
+	line = await(t, p.Out, "shop")
+	if !strings.Contains(line, "START DETECTED  deployment  shop      unknown → running") || strings.ContainsAny(line, "\x1b\a") {
+		t.Errorf("got %q", line)
+	}
+	p.Stop()
+	p.exits(t, 0)
+}
+
+func TestListenPrintsJSON(t *testing.T) {
+	p, url := startListen(t, "--json", "--status", "202")
+	post(t, url+"/api/deployment/instance/web-1", failed, standardwebhooks.HeaderWebhookID, "msg_1")
+	var got struct {
+		Webhook  string `json:"webhook_id"`
+		Kind     string `json:"kind"`
+		ID       string `json:"id"`
+		Answered int    `json:"answered"`
+		Body     struct {
+			Seq int `json:"seq"`
+		} `json:"body"`
+	}
+	if err := json.Unmarshal([]byte(await(t, p.Out, "web-1")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Webhook != "msg_1" || got.Kind != "instance" || got.ID != "web-1" || got.Answered != 202 || got.Body.Seq != 42 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestListenFailsFirstAndEnds(t *testing.T) {
+	p, url := startListen(t, "--fail", "2", "--exit-after", "3")
+	for i, want := range []int{503, 503, 200} {
+		if got, _ := post(t, url+"/api/deployment/shop", `{"state":"FAIL DETECTED"}`); got != want {
+			t.Errorf("callback %d was answered %d, want %d", i+1, got, want)
+		}
+	}
+	await(t, p.Out, "[answered 503]")
+	p.exits(t, 0)
+}
+
+func TestListenVerifies(t *testing.T) {
+	p, url := startListen(t, "--secret", secret)
+	url += "/api/deployment/instance/web-1"
+	sign := func(secret, body string) []string {
+		signer, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		signature, err := signer.Sign("msg_7", now, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []string{
+			standardwebhooks.HeaderWebhookID, "msg_7",
+			standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10),
+			standardwebhooks.HeaderWebhookSignature, signature,
+		}
+	}
+	if status, body := post(t, url, failed, sign(secret, failed)...); status != 200 {
+		t.Errorf("well signed, but answered %d %s", status, body)
+	}
+	await(t, p.Out, "FAIL DETECTED")
+	for name, header := range map[string][]string{
+		"unsigned":            nil,
+		"other secret":        sign("whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVy", failed),
+		"other body":          sign(secret, "{}"),
+		"without an id":       sign(secret, failed)[2:],
+		"without a signature": sign(secret, failed)[:4],
+	} {
+		if status, body := post(t, url, failed, header...); status != 401 || body != `{"result":"fail"}` {
+			t.Errorf("%s: answered %d %s", name, status, body)
+		}
+		line := await(t, p.Err, "refused: ")
+		if !strings.Contains(line, `what has to be signed is "`) || !strings.Contains(line, `\"instance_id\":\"web-1\"`) {
+			t.Errorf("%s: printed %s", name, line)
+		}
+		if strings.Contains(line, "c2VjcmV0") {
+			t.Errorf("%s: the secret was printed: %s", name, line)
+		}
+	}
+}
+
+func TestListenRefusesWhatIsNoCallback(t *testing.T) {
+	_, url := startListen(t)
+	for name, c := range map[string]struct {
+		path, body string
+		want       int
+	}{
+		"another path":      {"/", failed, 404},
+		"no id":             {"/api/deployment/", failed, 404},
+		"something below":   {"/api/deployment/shop/check", failed, 404},
+		"no JSON":           {"/api/deployment/shop", "state=FAIL", 400},
+		"empty":             {"/api/deployment/shop", "", 400},
+		"a list":            {"/api/deployment/shop", "[]", 400},
+		"larger than 1 MiB": {"/api/deployment/shop", `"` + strings.Repeat("x", maxCallback) + `"`, 413},
+	} {
+		if got, _ := post(t, url+c.path, c.body); got != c.want {
+			t.Errorf("%s: answered %d, want %d", name, got, c.want)
+		}
+	}
+	resp, err := http.Get(url + "/api/deployment/shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
+		t.Errorf("GET was answered %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
+	}
+}
+
+func TestListenSaysWhenTheAddressIsTaken(t *testing.T) {
+	_, url := startListen(t)
+	p := start(t, "listen", "--addr", strings.TrimPrefix(url, "http://"))
+	await(t, p.Err, "address already in use")
+	p.exits(t, 1)
+}

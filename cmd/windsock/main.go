@@ -1,0 +1,65 @@
+// Command windsock keeps the model of reality for deployments, and comes with what it
+// takes to try it: a receiver of callbacks and a demonstration.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// commands is what can be asked of windsock on the command line. A flag wins over its
+// environment variable.
+type commands struct {
+	Serve       ServeCmd       `cmd:"" help:"Run the service."`
+	Listen      ListenCmd      `cmd:"" help:"Receive callbacks and print them."`
+	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
+	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
+	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
+}
+
+// stdio is where a command writes.
+type stdio struct {
+	out, err io.Writer
+}
+
+// run does what args ask for until it is done or ctx ends, and returns the exit status:
+// 1 when it failed, 2 when it was not understood.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var cmds commands
+	helped := false
+	parser := kong.Must(&cmds,
+		kong.Name("windsock"),
+		kong.Description("windsock keeps the model of reality for deployments, and tells registered monitors what changed."),
+		kong.Vars{"listen": defaultListen, "db": defaultDB},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(stdio{out: stdout, err: stderr}),
+	)
+	asked, err := parser.Parse(args)
+	switch {
+	case helped:
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "windsock: %v; see windsock --help\n", err)
+		return 2
+	}
+	if err := asked.Run(); err != nil {
+		fmt.Fprintf(stderr, "windsock: %v\n", err)
+		return 1
+	}
+	return 0
+}

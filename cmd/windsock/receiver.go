@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"windsock"
+)
+
+// maxCallback is the most that a callback may be, in bytes.
+const maxCallback = 1 << 20
+
+// callback is what a monitor is told, as far as we show it.
+type callback struct {
+	Received  time.Time       `json:"received_at"`
+	WebhookID string          `json:"webhook_id"` // the same on every try
+	Kind      windsock.Kind   `json:"kind"`
+	ID        string          `json:"id"`
+	Answered  int             `json:"answered"` // the HTTP status
+	Body      json.RawMessage `json:"body"`
+
+	said callbackBody
+}
+
+// callbackBody is the part of a callback's body that is shown in a line.
+type callbackBody struct {
+	Word     windsock.Word  `json:"state"`
+	Observed windsock.State `json:"observed_state"`
+	Previous windsock.State `json:"previous_state"`
+	Reason   string         `json:"reason"`
+	Seq      int64          `json:"seq"`
+}
+
+// String is the callback in one line, without anything that moves a cursor.
+func (c *callback) String() string {
+	line := fmt.Sprintf("%s  %-14s  %-10s  %-8s  %s → %s  (seq %d)",
+		c.Received.Format(time.TimeOnly), cmp.Or(c.said.Word, "-"), c.Kind, c.ID,
+		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
+	if c.said.Reason != "" {
+		line += "  " + c.said.Reason
+	}
+	if c.Answered >= 300 {
+		line += fmt.Sprintf("  [answered %d]", c.Answered)
+	}
+	return printable(line)
+}
+
+// printable replaces what a terminal would obey instead of showing it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
+// receiver is a monitor's end of the callbacks.
+type receiver struct {
+	Signer  *standardwebhooks.Webhook // nil: signatures are not looked at
+	Fail    int64                     // so many callbacks are answered 503 first
+	Status  int                       // what the others are answered; 0: 200
+	Seen    func(*callback)           // called for each, before it is answered, by several goroutines
+	Refused func(reason string)       // called for what is no callback of ours
+
+	received atomic.Int64
+}
+
+var callbackPath = regexp.MustCompile(`/api/deployment/(instance/)?([^/]+)$`)
+
+func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := callbackPath.FindStringSubmatch(r.URL.Path)
+	if path == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		answer(w, http.StatusMethodNotAllowed)
+		return
+	}
+	conn := http.NewResponseController(w)
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallback))
+	conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		rc.refuse(w, bodyStatus(err), fmt.Sprintf("body not read: %v", err))
+		return
+	}
+	if rc.Signer != nil {
+		if err := rc.Signer.Verify(body, r.Header); err != nil {
+			rc.refuse(w, http.StatusUnauthorized, fmt.Sprintf("%v; what has to be signed is %q", err, signedString(r.Header, body)))
+			return
+		}
+	}
+	c := &callback{Received: time.Now(), WebhookID: r.Header.Get(standardwebhooks.HeaderWebhookID), Kind: windsock.KindDeployment, ID: path[2], Body: body}
+	if path[1] != "" {
+		c.Kind = windsock.KindInstance
+	}
+	if err := json.Unmarshal(body, &c.said); err != nil {
+		rc.refuse(w, http.StatusBadRequest, fmt.Sprintf("no callback: %v", err))
+		return
+	}
+	c.Answered = cmp.Or(rc.Status, http.StatusOK)
+	if rc.received.Add(1) <= rc.Fail {
+		c.Answered = http.StatusServiceUnavailable
+	}
+	rc.Seen(c)
+	answer(w, c.Answered)
+}
+
+func (rc *receiver) refuse(w http.ResponseWriter, status int, reason string) {
+	rc.Refused(reason)
+	answer(w, status)
+}
+
+func answer(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if status < 300 {
+		io.WriteString(w, `{"result":"success"}`)
+	} else {
+		io.WriteString(w, `{"result":"fail"}`)
+	}
+}
+
+func bodyStatus(err error) int {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
+}
+
+// signedString is what a signature is made of, by Standard Webhooks.
+func signedString(h http.Header, body []byte) string {
+	return h.Get(standardwebhooks.HeaderWebhookID) + "." + h.Get(standardwebhooks.HeaderWebhookTimestamp) + "." + string(body)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"windsock"
+	"windsock/api"
+	"windsock/monitors"
+	"windsock/observer"
+	"windsock/store"
+)
+
+// deadAfter is how long a loop may be silent before we are not ready.
+const deadAfter = 30 * time.Second
+
+// drain is how long requests and callbacks under way may go on when we are to stop.
+const drain = 8 * time.Second
+
+// serve runs the service until ctx ends. It calls ready with the address it answers on
+// once it does.
+func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) error {
+	log := opts.Log
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+
+	st, err := store.Open(ctx, opts.DB, store.Options{Logger: log, Metrics: store.NewMetrics(reg)})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			log.Error("database not closed cleanly", "error", err)
+		}
+	}()
+	if err := st.Declare(ctx, opts.Deployments, opts.Instances); err != nil {
+		return fmt.Errorf("what the file declares: %w", err)
+	}
+	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
+	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), Grace: drain}
+	srv := &api.Server{
+		Store: st, Checker: obs, Deliveries: dlv, Plugins: opts.Plugins, Contract: windsock.Contract, Version: buildVersion(),
+		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
+		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}, {Name: "observer", Beat: obs.Beat, Max: deadAfter}, {Name: "deliverer", Beat: dlv.Beat, Max: deadAfter}},
+	}
+
+	l, err := net.Listen("tcp", opts.Listen)
+	if err != nil {
+		return err
+	}
+	if addr := l.Addr().(*net.TCPAddr); !addr.IP.IsLoopback() {
+		log.Warn("anybody who reaches this address may report, declare and register: there are no tokens yet", "address", addr.String())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return st.Run(ctx) })
+	g.Go(func() error { return obs.Run(ctx) })
+	g.Go(func() error { return dlv.Run(ctx) })
+	g.Go(func() error { return redeclare(ctx, opts, st) })
+	g.Go(func() error { return answerOn(ctx, l, srv.Handler()) })
+	log.Info("ready", "address", "http://"+l.Addr().String(), "database", opts.DB, "version", buildVersion())
+	ready(l.Addr().String())
+	err = g.Wait() // the first to fail stops the others
+	log.Info("stopped")
+	return err
+}
+
+// buildInfo is a constant 1 that says which windsock this is.
+func buildInfo() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "windsock_build_info", Help: "A constant 1, labelled with the version of windsock and of Go.",
+		ConstLabels: prometheus.Labels{"version": buildVersion(), "go_version": runtime.Version()},
+	}, func() float64 { return 1 })
+}
+
+// redeclare takes over what the file declares each time it was read again.
+func redeclare(ctx context.Context, opts ServeOptions, st *store.Store) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-opts.Reloads:
+			if err := st.Declare(ctx, c.Deployments, c.Instances); err != nil {
+				opts.Log.Error("what the file declares was not taken over, all stays as it was", "error", err)
+				continue
+			}
+			opts.Log.Info("file read again", "deployments", len(c.Deployments), "instances", len(c.Instances))
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"windsock"
+)
+
+// ServeCmd is "windsock serve". What neither a flag nor the environment gives is taken
+// from the file, and what the file does not give has a default.
+type ServeCmd struct {
+	Config    string   `help:"YAML file with settings and deployments; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_CONFIG"`
+	Listen    string   `help:"Address to answer on (default ${listen})." placeholder:"HOST:PORT" env:"WINDSOCK_LISTEN"`
+	DB        string   `name:"db" help:"SQLite file to keep everything in (default ${db})." placeholder:"FILE" env:"WINDSOCK_DB"`
+	LogLevel  string   `help:"debug, info, warn or error (default info)." placeholder:"LEVEL" env:"WINDSOCK_LOG_LEVEL"`
+	LogFormat string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
+	Plugins   []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
+}
+
+// The defaults of what somebody has to say.
+const (
+	defaultListen = "127.0.0.1:8080"
+	defaultDB     = "windsock.db"
+)
+
+// defaultPlugins are where Debian, Arch and the Red Hat family have the monitoring plugins.
+var defaultPlugins = []string{"/usr/lib/nagios/plugins", "/usr/lib/monitoring-plugins", "/usr/lib64/nagios/plugins"}
+
+// ServeOptions is what serve works with.
+type ServeOptions struct {
+	Listen      string
+	DB          string
+	Plugins     []string
+	Deployments []windsock.DeploymentSpec // as the file declares them
+	Instances   []windsock.InstanceSpec
+	Reloads     <-chan Config // the file, each time it was read again; may be nil
+	Log         *slog.Logger
+}
+
+// Run serves until ctx ends.
+func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
+	file, err := c.load()
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	log, err := c.logger(io.err, level, file)
+	if err != nil {
+		return err
+	}
+	reloads := make(chan Config)
+	opts := c.options(file)
+	opts.Reloads, opts.Log = reloads, log
+
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	g.Go(func() error {
+		defer cancel()
+		return serve(ctx, opts, func(string) {})
+	})
+	g.Go(func() error {
+		c.reload(ctx, hangup, reloads, level, log)
+		return nil
+	})
+	return g.Wait()
+}
+
+// load reads the file, if there is one.
+func (c *ServeCmd) load() (Config, error) {
+	if c.Config == "" {
+		return Config{}, nil
+	}
+	return LoadConfig(c.Config)
+}
+
+// options puts together what was given and what the file says.
+func (c *ServeCmd) options(file Config) ServeOptions {
+	opts := ServeOptions{
+		Listen:      cmp.Or(c.Listen, file.Listen, defaultListen),
+		DB:          cmp.Or(c.DB, file.DB, defaultDB),
+		Plugins:     c.Plugins,
+		Deployments: file.Deployments,
+		Instances:   file.Instances,
+	}
+	if len(opts.Plugins) == 0 {
+		opts.Plugins = file.Plugins
+	}
+	if len(opts.Plugins) == 0 {
+		opts.Plugins = defaultPlugins
+	}
+	return opts
+}
+
+// logger returns the logger that was asked for; level is where it takes its level from.
+func (c *ServeCmd) logger(w io.Writer, level *slog.LevelVar, file Config) (*slog.Logger, error) {
+	if err := c.setLevel(level, file); err != nil {
+		return nil, err
+	}
+	handler, err := logHandler(cmp.Or(c.LogFormat, file.Log.Format, "text"), w, level)
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(handler), nil
+}
+
+func (c *ServeCmd) setLevel(level *slog.LevelVar, file Config) error {
+	l, err := logLevel(cmp.Or(c.LogLevel, file.Log.Level, "info"))
+	if err == nil {
+		level.Set(l)
+	}
+	return err
+}
+
+func logLevel(s string) (l slog.Level, err error) {
+	if err := l.UnmarshalText([]byte(s)); err != nil {
+		return 0, windsock.Invalid("log.level", "want debug, info, warn or error; got %q", s)
+	}
+	return l, nil
+}
+
+func logHandler(format string, w io.Writer, level slog.Leveler) (slog.Handler, error) {
+	opts := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "text":
+		return slog.NewTextHandler(w, opts), nil
+	case "json":
+		return slog.NewJSONHandler(w, opts), nil
+	}
+	return nil, windsock.Invalid("log.format", "want text or json; got %q", format)
+}
+
+// reload reads the file again at each hangup and hands on what it says, until ctx ends.
+// A file that is no good changes nothing. The address and the database stay what they
+// are until the next start.
+func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, level *slog.LevelVar, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+		}
+		if c.Config == "" {
+			log.Warn("there is no file to read again: none was given at the start")
+			continue
+		}
+		file, err := c.load()
+		if err == nil {
+			err = c.setLevel(level, file)
+		}
+		if err != nil {
+			log.Error("file not read again, all stays as it was", "error", err)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case to <- file:
+		}
+	}
+}
