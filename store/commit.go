@@ -160,9 +160,9 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	}
 	if len(t.events) > 0 {
 		s.failedAt.Store(0)
-		s.Metrics.logged(t.events)
-		s.advance(t.head)
 	}
+	s.Metrics.logged(t.events)
+	s.advance(t.head)
 	return true, nil
 }
 

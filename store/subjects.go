@@ -322,11 +322,14 @@ func (w *working) roll(d *deployment) (seq int64) {
 	return w.log(e)
 }
 
+// isDown is windsock.State.Down, as the index of those that are is defined.
+const isDown = `(state = 'failed' OR state = 'stopped' OR state = 'suspended' OR state = 'gone')`
+
 // failing names the members of d that are down and count, at most MaxNamed.
 func (w *working) failing(d *deployment) []string {
 	var ids []string
 	w.all(&ids, `SELECT id FROM instances
-		WHERE deployment_id = ? AND state IN ('failed', 'stopped', 'suspended', 'gone') AND counts_as = 'running'
+		WHERE deployment_id = ? AND `+isDown+` AND counts_as = 'running'
 		ORDER BY id LIMIT ?`, d.ID, windsock.MaxNamed+len(d.members))
 	down := map[string]bool{}
 	for _, id := range ids {

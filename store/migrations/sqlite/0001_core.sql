@@ -1,6 +1,9 @@
 -- +goose Up
 
 -- Times are microseconds since 1970, UTC; 0 is "none". Texts are '' when absent.
+--
+-- Lists of values are spelled with OR: for IN of more than two, SQLite builds a table in
+-- memory each time a row is written, which made a record three times as dear.
 
 -- The head of the event log, and what must be known of its past. One row.
 CREATE TABLE log (
@@ -17,12 +20,12 @@ CREATE TABLE deployments (
   provider    TEXT    NOT NULL,
   provider_id TEXT    NOT NULL,
   pool        TEXT    NOT NULL,
-  expected    TEXT    NOT NULL CHECK (expected IN ('running', 'stopped', 'gone')),
+  expected    TEXT    NOT NULL CHECK (expected = 'running' OR expected = 'stopped' OR expected = 'gone'),
   rule        TEXT    NOT NULL,
   quorum      INTEGER NOT NULL CHECK (quorum > 0),
   metadata    TEXT    NOT NULL,
-  from_file   INTEGER NOT NULL CHECK (from_file IN (0, 1)), -- declared by the configuration file
-  state       TEXT    NOT NULL CHECK (state IN ('unknown', 'starting', 'running', 'degraded', 'stopping', 'stopped', 'suspended', 'failed', 'gone')),
+  from_file   INTEGER NOT NULL CHECK (from_file = 0 OR from_file = 1), -- declared by the configuration file
+  state       TEXT    NOT NULL CHECK (state = 'unknown' OR state = 'starting' OR state = 'running' OR state = 'degraded' OR state = 'stopping' OR state = 'stopped' OR state = 'suspended' OR state = 'failed' OR state = 'gone'),
   since       INTEGER NOT NULL DEFAULT 0,
   reason      TEXT    NOT NULL DEFAULT '',
   sources     TEXT    NOT NULL DEFAULT '[]',
@@ -43,12 +46,12 @@ CREATE TABLE instances (
   assembly      TEXT    NOT NULL,
   provider_id   TEXT    NOT NULL,
   address       TEXT    NOT NULL,
-  expected      TEXT    NOT NULL CHECK (expected IN ('running', 'stopped', 'gone')),
+  expected      TEXT    NOT NULL CHECK (expected = 'running' OR expected = 'stopped' OR expected = 'gone'),
   metadata      TEXT    NOT NULL,
   probe         TEXT    NOT NULL,
-  from_file     INTEGER NOT NULL CHECK (from_file IN (0, 1)),
-  counts_as     TEXT    NOT NULL CHECK (counts_as IN ('running', 'stopped', 'gone')), -- what its deployment expects of it
-  state         TEXT    NOT NULL CHECK (state IN ('unknown', 'starting', 'running', 'stopping', 'stopped', 'suspended', 'failed', 'gone')),
+  from_file     INTEGER NOT NULL CHECK (from_file = 0 OR from_file = 1),
+  counts_as     TEXT    NOT NULL CHECK (counts_as = 'running' OR counts_as = 'stopped' OR counts_as = 'gone'), -- what its deployment expects of it
+  state         TEXT    NOT NULL CHECK (state = 'unknown' OR state = 'starting' OR state = 'running' OR state = 'stopping' OR state = 'stopped' OR state = 'suspended' OR state = 'failed' OR state = 'gone'),
   since         INTEGER NOT NULL DEFAULT 0,
   reason        TEXT    NOT NULL DEFAULT '',
   sources       TEXT    NOT NULL DEFAULT '[]',
@@ -60,7 +63,7 @@ CREATE TABLE instances (
   updated_at    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX instances_by_deployment ON instances (deployment_id, id);
-CREATE INDEX instances_down ON instances (deployment_id, id) WHERE state IN ('failed', 'stopped', 'suspended', 'gone');
+CREATE INDEX instances_down ON instances (deployment_id, id) WHERE (state = 'failed' OR state = 'stopped' OR state = 'suspended' OR state = 'gone');
 CREATE INDEX instances_by_provider_id ON instances (provider_id) WHERE provider_id <> '';
 CREATE INDEX instances_by_deadline ON instances (deadline_at) WHERE deadline_at > 0;
 CREATE INDEX instances_by_probe ON instances (id) WHERE probe <> '';
@@ -76,10 +79,10 @@ CREATE TABLE tallies (
 
 -- The latest statement of each source about each subject.
 CREATE TABLE evidence (
-  kind        TEXT    NOT NULL CHECK (kind IN ('deployment', 'instance')),
+  kind        TEXT    NOT NULL CHECK (kind = 'deployment' OR kind = 'instance'),
   subject_id  TEXT    NOT NULL,
   source      TEXT    NOT NULL,
-  origin      TEXT    NOT NULL CHECK (origin IN ('provider', 'probe', 'monitor')),
+  origin      TEXT    NOT NULL CHECK (origin = 'provider' OR origin = 'probe' OR origin = 'monitor'),
   state       TEXT    NOT NULL,
   since       INTEGER NOT NULL,
   observed_at INTEGER NOT NULL,
@@ -120,7 +123,7 @@ CREATE INDEX events_by_deployment ON events (deployment_id, seq);
 CREATE TABLE monitors (
   id          TEXT    PRIMARY KEY,
   name        TEXT    NOT NULL,
-  scheme      TEXT    NOT NULL CHECK (scheme IN ('http', 'https')),
+  scheme      TEXT    NOT NULL CHECK (scheme = 'http' OR scheme = 'https'),
   address     TEXT    NOT NULL,
   port        INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
   path        TEXT    NOT NULL,
