@@ -1,0 +1,163 @@
+package monitors
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"windsock"
+)
+
+// A notice is an event on its way to the monitors that it concerns. What all of them
+// are sent is made once, when the first of them is called.
+type notice struct {
+	windsock.Event
+
+	once   sync.Once
+	body   []byte
+	header http.Header
+}
+
+// message is the body of a callback.
+type message struct {
+	Version      string             `json:"version"`
+	DeploymentID string             `json:"deployment_id,omitempty"`
+	InstanceID   string             `json:"instance_id,omitempty"`
+	Word         windsock.Word      `json:"state,omitempty"` // absent from what only those hear who asked for all
+	Type         windsock.EventType `json:"type"`
+	Metadata     map[string]string  `json:"metadata,omitempty"`
+	Observed     windsock.State     `json:"observed_state,omitempty"`
+	Previous     windsock.State     `json:"previous_state,omitempty"`
+	Expected     windsock.State     `json:"expected_state,omitempty"`
+	Source       string             `json:"source,omitempty"`
+	Reason       string             `json:"reason,omitempty"`
+	Seq          int64              `json:"seq"`
+	DetectedAt   string             `json:"detected_at,omitempty"`
+	Time         string             `json:"time,omitempty"`
+	Stale        bool               `json:"stale,omitempty"`
+	Suspect      bool               `json:"suspect,omitempty"`
+	Instances    []string           `json:"instances,omitempty"`
+}
+
+// encode makes the body and the headers. They depend on the event alone, so that every
+// try and every replay sends the same.
+func (n *notice) encode(source, version string) {
+	e := &n.Event
+	msg := message{
+		Version: windsock.Version, DeploymentID: e.DeploymentID,
+		Word: e.Word, Type: e.Type, Metadata: e.Metadata,
+		Observed: e.State, Previous: e.Previous, Expected: e.Expected,
+		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
+		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
+		Stale: e.Stale, Suspect: e.Suspect, Instances: e.Instances,
+	}
+	switch e.Kind {
+	case windsock.KindDeployment:
+		msg.DeploymentID = e.SubjectID
+	case windsock.KindInstance:
+		msg.InstanceID = e.SubjectID
+	}
+	n.body, _ = json.Marshal(msg) // text, numbers and a map of text: it cannot fail
+	n.header = http.Header{
+		"Content-Type": {"application/json"},
+		"User-Agent":   {"windsock/" + version},
+		// So that a kept connection which the monitor just closed is replaced without
+		// further ado. The transport looks for this key and does not send it when empty.
+		"Idempotency-Key": {},
+
+		"Ce-Specversion": {"1.0"},
+		"Ce-Id":          {ceText(e.ID)},
+		"Ce-Source":      {ceText(source)},
+		"Ce-Type":        {ceText("windsock." + string(e.Type))},
+		"Ce-Subject":     {ceText(string(e.Kind) + "/" + e.SubjectID)},
+		"Ce-Sequence":    {fmt.Sprintf("%020d", e.Seq)}, // sorts as text
+		"Ce-Time":        {stamp(e.Time)},
+		"Webhook-Id":     {ceText(e.ID)},
+	}
+}
+
+// stamp writes a time as in RFC 3339; none as "".
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// ceText encodes an attribute as the CloudEvents HTTP binding wants it in a header
+// (version 1.0.2, section 3.1.3.2): percent and hex for what is not printable ASCII, and
+// for space, quote and percent.
+func ceText(s string) string {
+	if strings.IndexFunc(s, escaped) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; escaped(rune(c)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+func escaped(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }
+
+// callbackURL returns where a monitor hears of an event.
+func callbackURL(t *windsock.MonitorSpec, e *windsock.Event) string {
+	to := "/api/deployment/"
+	if e.Kind == windsock.KindInstance {
+		to += "instance/"
+	}
+	return cmp.Or(t.Scheme, "http") + "://" + net.JoinHostPort(t.Address, strconv.Itoa(t.Port)) + t.Path + to + url.PathEscape(e.SubjectID)
+}
+
+// call makes one try to deliver n, which ends with ctx.
+func (d *Deliverer) call(ctx context.Context, t *windsock.Target, n *notice) answer {
+	n.once.Do(func() { n.encode(d.Source, d.Version) })
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, callbackURL(&t.MonitorSpec, &n.Event), bytes.NewReader(n.body))
+	if err != nil {
+		return answer{failure: "its address and path make no URL"} // err would show them
+	}
+	now := time.Now()
+	req.Header = maps.Clone(n.header)
+	req.Header["Webhook-Timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
+	if t.Secret != "" {
+		signer, err := standardwebhooks.NewWebhook(string(t.Secret))
+		if err != nil {
+			return answer{failure: "its secret is not whsec_ and base64"}
+		}
+		signature, err := signer.Sign(n.ID, now, n.body)
+		if err != nil {
+			return answer{failure: "cannot sign"}
+		}
+		req.Header["Webhook-Signature"] = []string{signature}
+	}
+	resp, err := d.Transport.RoundTrip(req)
+	if err != nil {
+		return answer{failure: clean(cause(err), t)}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return answer{failure: clean(fmt.Sprintf("HTTP %d, then %s", resp.StatusCode, cause(err)), t)}
+	}
+	return answer{
+		failure:    clean(judge(resp.StatusCode, body), t),
+		retryAfter: askedWait(resp.StatusCode, resp.Header, now),
+	}
+}

@@ -1,0 +1,463 @@
+// Package monitors tells the registered monitors what changed. It follows the log of
+// events and calls each monitor back for those that concern it, one after the other,
+// until the monitor has taken them.
+package monitors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"windsock"
+)
+
+// A Log is what is told, to whom, and how far each monitor is. *store.Store is one.
+type Log interface {
+	// Events returns up to limit events after a seq, ascending; f.Scope selects as a
+	// monitor's scope does.
+	Events(ctx context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error)
+	// Head is the seq of the newest event.
+	Head() int64
+	// Wait returns nil once there is an event after that seq.
+	Wait(ctx context.Context, after int64) error
+	// Targets returns every monitor, with its secret, cursor and attempts.
+	Targets(ctx context.Context) ([]windsock.Target, error)
+	// Target returns ErrNotFound when the monitor was removed.
+	Target(ctx context.Context, id string) (windsock.Target, error)
+	// SaveProgress passes over monitors that were removed.
+	SaveProgress(ctx context.Context, progress []windsock.Progress) error
+}
+
+const (
+	pageSize   = 500             // events the reader takes from the log at once
+	fillSize   = 100             // events a monitor that lags takes from it at once
+	fillers    = 2               // monitors that read for themselves at the same time
+	idleLag    = 10_000          // events that a monitor's saved cursor may be behind for want of anything to deliver
+	maxCatchUp = 2 * idleLag     // events that are read again for all at the start; who is further behind reads for itself
+	breath     = time.Second     // after a failure to read
+	lastSave   = 2 * time.Second // for the save at the end
+)
+
+// Deliverer calls the monitors back. Log, Logger and Metrics are to be set.
+//
+// One reader follows the log and hands each event to the monitors it concerns. Those
+// that have something to send stand in line for one of a bounded number of requests; a
+// monitor has one request under way at most, in the order of the log. A monitor that
+// waits for its next try, or for an event, costs neither a request nor a goroutine.
+type Deliverer struct {
+	Log       Log
+	Logger    *slog.Logger
+	Metrics   *Metrics
+	Transport http.RoundTripper // never an http.Client, which would follow redirects; default NewTransport()
+	Version   string            // of the program, for User-Agent
+	Source    string            // the source of every CloudEvent; default /windsock
+	Requests  int               // under way at once, to all monitors; default 512
+	Timeout   time.Duration     // of a request, from connecting to the end of its answer; default 10 s
+	Grace     time.Duration     // for requests under way when Run is to end; default 8 s
+	Rand      func() float64    // for jitter; default rand.Float64
+
+	calls context.Context // every request's; outlives Run's by Grace
+	sends *pool           // monitors for which a try is due
+	fills *pool           // monitors that have to read the log for themselves
+	saver *saver
+
+	at      atomic.Int64 // every event up to here was handed on; the reader's
+	beat    atomic.Pointer[time.Time]
+	loaded  int64 // what the log says of monitors up to here is known from Targets
+	swept   int64 // when the idle monitors' cursors were last looked at
+	index   map[windsock.Scope][]*monitor
+	reading trouble
+	filling trouble
+
+	mu   sync.RWMutex // for others than the reader, which alone changes it
+	byID map[string]*monitor
+}
+
+// Run delivers until ctx ends. Requests under way are then given Grace to end; what was
+// not delivered stays in the log.
+func (d *Deliverer) Run(ctx context.Context) error {
+	d.prepare(ctx)
+	after := context.WithoutCancel(ctx) // what may outlive ctx for a while
+	calls, stopCalls := context.WithCancel(after)
+	saving, stopSaving := context.WithCancel(after)
+	defer stopCalls()
+	defer stopSaving()
+	d.calls = calls
+	var saver sync.WaitGroup
+	saver.Go(func() { d.saver.run(saving) })
+
+	d.follow(ctx)
+
+	grace := time.AfterFunc(d.Grace, stopCalls)
+	d.sends.close()
+	d.fills.close()
+	grace.Stop()
+	stopSaving()
+	saver.Wait()
+	for _, m := range d.byID {
+		m.mu.Lock()
+		m.stopRetry()
+		d.saver.mark(m)
+		m.mu.Unlock()
+	}
+	last, cancel := context.WithTimeout(after, lastSave)
+	defer cancel()
+	if err := d.saver.save(last); err != nil {
+		d.Logger.Error("could not save how far the monitors are; what was delivered since the last time is repeated at the next start", "error", err)
+	}
+	if t, ok := d.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
+func (d *Deliverer) prepare(ctx context.Context) {
+	if d.Transport == nil {
+		d.Transport = NewTransport()
+	}
+	if d.Rand == nil {
+		d.Rand = rand.Float64
+	}
+	d.Version = cmp.Or(d.Version, "dev")
+	d.Source = cmp.Or(d.Source, "/windsock")
+	d.Requests = cmp.Or(d.Requests, 512)
+	d.Timeout = cmp.Or(d.Timeout, 10*time.Second)
+	d.Grace = cmp.Or(d.Grace, 8*time.Second)
+
+	d.sends = &pool{limit: d.Requests, work: d.deliver}
+	d.fills = &pool{limit: fillers, work: func(m *monitor) bool { return d.fill(ctx, m) }}
+	d.saver = newSaver(d.Log, d.Logger, &d.at)
+	d.reading = trouble{logger: d.Logger, what: "reading the log"}
+	d.filling = trouble{logger: d.Logger, what: "reading the log for monitors that are behind"}
+	d.index = map[windsock.Scope][]*monitor{}
+	d.mu.Lock()
+	d.byID = map[string]*monitor{}
+	d.mu.Unlock()
+	d.Metrics.show(d)
+}
+
+// Beat returns when the reader last went round, which it does each second even when
+// nothing happens. It is zero until Run has begun.
+func (d *Deliverer) Beat() time.Time {
+	if t := d.beat.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+// Delivery returns how the callbacks to one monitor go, if it is there.
+func (d *Deliverer) Delivery(monitorID string) (windsock.Delivery, bool) {
+	d.mu.RLock()
+	m := d.byID[monitorID]
+	d.mu.RUnlock()
+	if m == nil {
+		return windsock.Delivery{}, false
+	}
+	return m.delivery(), true
+}
+
+// follow reads the log until ctx ends.
+func (d *Deliverer) follow(ctx context.Context) {
+	for loaded := false; ctx.Err() == nil; {
+		now := time.Now()
+		d.beat.Store(&now)
+		var err error
+		if loaded {
+			err = d.advance(ctx)
+		} else {
+			err = d.load(ctx)
+			loaded = err == nil
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		d.reading.note(err)
+		if err != nil {
+			sleep(ctx, breath)
+		}
+	}
+}
+
+// load takes in the monitors there are, and finds where in the log to begin: where the
+// one that is furthest behind is, but not so far back that the others would wait for it.
+func (d *Deliverer) load(ctx context.Context) error {
+	d.loaded = d.Log.Head() // before Targets, so that no change can fall between the two
+	targets, err := d.Log.Targets(ctx)
+	if err != nil {
+		return err
+	}
+	begin := d.loaded
+	for i := range targets {
+		begin = min(begin, targets[i].Cursor)
+	}
+	begin = max(begin, d.loaded-maxCatchUp)
+	d.at.Store(begin)
+	d.swept = begin
+	for i := range targets {
+		d.add(&targets[i])
+	}
+	return nil
+}
+
+// advance hands on the next page of the log, and when there is none waits for it.
+func (d *Deliverer) advance(ctx context.Context) error {
+	page, err := d.Log.Events(ctx, d.at.Load(), pageSize, windsock.EventFilter{})
+	if err != nil {
+		return err
+	}
+	for i := range page {
+		e := &page[i]
+		if e.Kind == windsock.KindMonitor {
+			if err := d.admit(ctx, e); err != nil {
+				return err
+			}
+		} else {
+			d.hand(e)
+		}
+		d.at.Store(e.Seq) // only now: a monitor that is not waiting for anything is as far as this
+	}
+	d.sweep()
+	if len(page) == pageSize {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := d.Log.Wait(wait, d.at.Load()); err != nil && wait.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// hand gives an event to the monitors that it concerns.
+func (d *Deliverer) hand(e *windsock.Event) {
+	var n *notice
+	for _, scope := range windsock.ScopesOf(e) {
+		for _, m := range d.index[scope] {
+			if n == nil {
+				n = &notice{Event: *e} // a copy, or it would hold the whole page in memory
+			}
+			m.mu.Lock()
+			m.offer(n)
+			d.wake(m)
+			m.mu.Unlock()
+		}
+	}
+}
+
+// admit follows what the log says of the monitors themselves.
+func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
+	if e.Seq <= d.loaded {
+		return nil
+	}
+	switch e.Type {
+	case windsock.MonitorAdded:
+		target, err := d.Log.Target(ctx, e.SubjectID)
+		if errors.Is(err, windsock.ErrNotFound) {
+			return nil // it was removed since, as the log will say
+		}
+		if err != nil {
+			return fmt.Errorf("monitor %q: %w", e.SubjectID, err)
+		}
+		d.add(&target)
+	case windsock.MonitorRemoved:
+		d.remove(e.SubjectID)
+	}
+	return nil
+}
+
+// add takes a monitor in, or its new wishes.
+func (d *Deliverer) add(t *windsock.Target) {
+	m := d.byID[t.ID]
+	if m == nil {
+		m = newMonitor(t, d.at.Load())
+		d.mu.Lock()
+		d.byID[t.ID] = m
+		d.mu.Unlock()
+	} else {
+		d.unlist(m)
+	}
+	d.index[t.Scope] = append(d.index[t.Scope], m)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.target != t {
+		m.reload(t, d.at.Load())
+		d.saver.mark(m)
+	}
+	d.wake(m)
+}
+
+// remove drops a monitor with all that waits for it, and ends its request.
+func (d *Deliverer) remove(id string) {
+	m := d.byID[id]
+	if m == nil {
+		return
+	}
+	d.unlist(m)
+	d.mu.Lock()
+	delete(d.byID, id)
+	d.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leave()
+}
+
+func (d *Deliverer) unlist(m *monitor) {
+	scope := m.target.Scope
+	d.index[scope] = slices.DeleteFunc(d.index[scope], func(other *monitor) bool { return other == m })
+	if len(d.index[scope]) == 0 {
+		delete(d.index, scope)
+	}
+}
+
+// sweep has the cursors of monitors saved that had nothing to do for so many events
+// that a start after a crash would read too much again.
+func (d *Deliverer) sweep() {
+	at := d.at.Load()
+	if at-d.swept < idleLag {
+		return
+	}
+	d.swept = at
+	for _, m := range d.byID {
+		m.mu.Lock()
+		if !m.waits() && at-m.cursor >= idleLag {
+			d.saver.mark(m)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// wake puts m in line for what it has to do; m.mu is held.
+func (d *Deliverer) wake(m *monitor) {
+	if d.due(m) {
+		d.sends.add(m)
+	}
+}
+
+// due sees to what m has to do next, and reports whether that is a try, right now.
+// m.mu is held.
+func (d *Deliverer) due(m *monitor) bool {
+	if m.gone {
+		return false
+	}
+	if !m.filling && m.mustRead() {
+		m.filling = true
+		d.fills.add(m)
+	}
+	if m.sending || len(m.queue) == 0 {
+		return false
+	}
+	m.sending = true
+	if wait := min(time.Until(m.nextTryAt), maxWait); wait > 0 {
+		m.retry = time.AfterFunc(wait, func() { d.sends.add(m) })
+		return false
+	}
+	return true
+}
+
+// deliver makes one try of what waits first for m. It reports whether the next is due.
+func (d *Deliverer) deliver(m *monitor) bool {
+	m.mu.Lock()
+	if m.gone || len(m.queue) == 0 {
+		m.sending = false
+		m.mu.Unlock()
+		return false
+	}
+	ctx, cancel := context.WithTimeout(d.calls, d.Timeout)
+	defer cancel()
+	n, t := m.queue[0], m.target
+	m.cancel = cancel
+	m.mu.Unlock()
+
+	begun := time.Now()
+	got := d.call(ctx, t, n)
+	now := time.Now()
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sending, m.cancel = false, nil
+	if got.failure != "" && errors.Is(ctx.Err(), context.Canceled) {
+		return false // it was we who ended it; that says nothing of the monitor
+	}
+	d.Metrics.tried(&n.Event, got.failure == "", now, now.Sub(begun))
+	switch {
+	case got.failure == "":
+		if m.attempts > 0 {
+			d.Logger.Info("callbacks go through again", "monitor", m.id, "after", m.attempts)
+		}
+		m.succeeded(n, t, now)
+	case t == m.target:
+		m.failed(got, now, d.Rand)
+		d.Logger.Warn("callback failed", "monitor", m.id, "seq", n.Seq, "attempts", m.attempts, "next_try", m.nextTryAt, "error", cut(got.failure, maxLogged))
+	}
+	d.saver.mark(m)
+	return d.due(m)
+}
+
+// fill reads one page of the log for a monitor that lags. It reports whether there is
+// more to read.
+func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
+	m.mu.Lock()
+	t := m.target
+	part, filling := m.toRead()
+	m.mu.Unlock()
+	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope})
+	if ctx.Err() != nil {
+		return false
+	}
+	d.filling.note(err)
+	if err != nil {
+		sleep(ctx, breath)
+		return true
+	}
+	if len(events) == fillSize {
+		part.to = min(part.to, events[fillSize-1].Seq)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case t != m.target: // what was read is not what it wants now
+	case filling:
+		m.fill(events, part)
+	default:
+		m.count(events, part)
+	}
+	m.filling = m.mustRead() && !m.gone
+	d.wake(m)
+	return m.filling
+}
+
+// trouble logs a fault when it begins and when it is over, and not each time it is met.
+type trouble struct {
+	logger *slog.Logger
+	what   string
+
+	mu   sync.Mutex
+	last error
+}
+
+func (t *trouble) note(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err != nil && t.last == nil:
+		t.logger.Error(t.what+" fails, will go on trying", "error", err)
+	case err == nil && t.last != nil:
+		t.logger.Info(t.what + " works again")
+	}
+	t.last = err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

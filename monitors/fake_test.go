@@ -1,0 +1,455 @@
+package monitors
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"windsock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memLog is a Log in memory.
+type memLog struct {
+	mu       sync.Mutex
+	events   []windsock.Event
+	targets  map[string]windsock.Target
+	progress map[string]windsock.Progress // as saved
+	saved    int                          // rows
+	broken   error                        // what SaveProgress answers
+	blind    error                        // what Events answers
+	slow     time.Duration                // how long Events takes after it has read, for a scope
+	news     chan struct{}
+}
+
+func newLog() *memLog {
+	return &memLog{targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, news: make(chan struct{})}
+}
+
+// crashed returns the log as a process finds it that starts after this one was killed.
+func (l *memLog) crashed() *memLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := newLog()
+	c.events = slices.Clone(l.events)
+	c.targets = maps.Clone(l.targets)
+	c.progress = maps.Clone(l.progress)
+	return c
+}
+
+func (l *memLog) append(events ...windsock.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		e.Seq = int64(len(l.events) + 1)
+		e.ID = cmp.Or(e.ID, "event-"+strconv.FormatInt(e.Seq, 10))
+		if e.Time.IsZero() {
+			e.Time = time.Now().UTC().Truncate(time.Microsecond)
+		}
+		l.events = append(l.events, e)
+	}
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+// add registers a monitor, or changes it.
+func (l *memLog) add(id string, spec windsock.MonitorSpec, secret windsock.Secret) {
+	if err := spec.Complete(); err != nil {
+		panic(err)
+	}
+	l.mu.Lock()
+	t, known := l.targets[id]
+	if !known {
+		t.Cursor = int64(len(l.events) + 1)
+	}
+	t.MonitorSpec, t.ID, t.Secret = spec, id, secret
+	l.targets[id] = t
+	l.mu.Unlock()
+	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorAdded, SubjectID: id})
+}
+
+func (l *memLog) remove(id string) {
+	l.mu.Lock()
+	delete(l.targets, id)
+	delete(l.progress, id)
+	l.mu.Unlock()
+	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorRemoved, SubjectID: id})
+}
+
+func (l *memLog) Events(_ context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error) {
+	l.mu.Lock()
+	err, slow := l.blind, l.slow
+	var page []windsock.Event
+	for i := after; i < int64(len(l.events)) && len(page) < limit; i++ {
+		if e := l.events[i]; f.Scope == "" || slices.Contains(windsock.ScopesOf(&e), f.Scope) {
+			page = append(page, e)
+		}
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if slow > 0 && f.Scope != "" {
+		<-time.After(slow)
+	}
+	return page, nil
+}
+
+func (l *memLog) Head() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.events))
+}
+
+func (l *memLog) Wait(ctx context.Context, after int64) error {
+	for {
+		l.mu.Lock()
+		head, news := int64(len(l.events)), l.news
+		l.mu.Unlock()
+		if head > after {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *memLog) target(id string) (windsock.Target, error) {
+	t, ok := l.targets[id]
+	if !ok {
+		return t, fmt.Errorf("monitor %q: %w", id, windsock.ErrNotFound)
+	}
+	if p, ok := l.progress[id]; ok {
+		t.Cursor = p.Cursor
+		t.Delivery = windsock.Delivery{Attempts: p.Attempts, NextTryAt: p.NextTryAt.Round(0), LastError: p.LastError, SuccessAt: p.SuccessAt}
+	}
+	return t, nil
+}
+
+func (l *memLog) Targets(context.Context) ([]windsock.Target, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []windsock.Target
+	for id := range l.targets {
+		t, _ := l.target(id)
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+func (l *memLog) Target(_ context.Context, id string) (windsock.Target, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.target(id)
+}
+
+func (l *memLog) SaveProgress(_ context.Context, progress []windsock.Progress) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	for _, p := range progress {
+		if _, ok := l.targets[p.MonitorID]; ok {
+			l.progress[p.MonitorID] = p
+			l.saved++
+		}
+	}
+	return nil
+}
+
+func (l *memLog) progressOf(id string) windsock.Progress {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.progress[id]
+}
+
+func (l *memLog) set(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+}
+
+// network is a RoundTripper without a network: what each monitor, known by the host it
+// is called at, was sent and took, and how it answers.
+type network struct {
+	mu     sync.Mutex
+	answer map[string]func(*http.Request) (*http.Response, error) // by host; default 200
+	tries  map[string][]int64                                     // seqs, by host
+	taken  map[string][]int64
+	times  map[string][]time.Time // of the tries
+}
+
+func newNetwork() *network {
+	return &network{
+		answer: map[string]func(*http.Request) (*http.Response, error){},
+		tries:  map[string][]int64{}, taken: map[string][]int64{}, times: map[string][]time.Time{},
+	}
+}
+
+func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	host := req.URL.Hostname()
+	seq, err := strconv.ParseInt(req.Header.Get("Ce-Sequence"), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	n.mu.Lock()
+	n.tries[host] = append(n.tries[host], seq)
+	n.times[host] = append(n.times[host], time.Now())
+	answer := n.answer[host]
+	n.mu.Unlock()
+	resp, err := respond(200, "")(req)
+	if answer != nil {
+		resp, err = answer(req)
+	}
+	if err == nil && resp.StatusCode == 200 {
+		n.mu.Lock()
+		n.taken[host] = append(n.taken[host], seq)
+		n.mu.Unlock()
+	}
+	return resp, err
+}
+
+// at has a host answer so; nil: it takes all.
+func (n *network) at(host string, answer func(*http.Request) (*http.Response, error)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.answer[host] = answer
+}
+
+func (n *network) tried(host string) []int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.tries[host])
+}
+
+func (n *network) took(host string) []int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.taken[host])
+}
+
+// gaps returns the times between the tries at a host.
+func (n *network) gaps(host string) []time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var gaps []time.Duration
+	for i := 1; i < len(n.times[host]); i++ {
+		gaps = append(gaps, n.times[host][i].Sub(n.times[host][i-1]))
+	}
+	return gaps
+}
+
+func respond(status int, body string, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		h := http.Header{}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+	}
+}
+
+func refuse(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+// after takes its time.
+func after(d time.Duration) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(d):
+			return respond(200, "")(req)
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+	}
+}
+
+// hang answers when the request is given up.
+func hang(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+// process is a Deliverer that runs.
+type process struct {
+	*Deliverer
+	logged *buffer
+	reg    *prometheus.Registry
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// start runs a Deliverer over l until it is stopped or the test ends.
+func start(t testing.TB, l Log, transport http.RoundTripper, options ...func(*Deliverer)) *process {
+	t.Helper()
+	p := &process{logged: &buffer{}, reg: prometheus.NewRegistry(), done: make(chan struct{})}
+	p.Deliverer = &Deliverer{
+		Log: l, Transport: transport,
+		Logger:  slog.New(slog.NewTextHandler(p.logged, nil)),
+		Metrics: NewMetrics(p.reg),
+		Rand:    func() float64 { return 0.5 }, // no jitter
+	}
+	for _, o := range options {
+		o(p.Deliverer)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() {
+		defer close(p.done)
+		if err := p.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *process) stop() {
+	p.cancel()
+	<-p.done
+}
+
+func (p *process) delivery(t testing.TB, id string) windsock.Delivery {
+	t.Helper()
+	d, ok := p.Delivery(id)
+	if !ok {
+		t.Fatalf("there is no monitor %q", id)
+	}
+	return d
+}
+
+// buffer is a bytes.Buffer for many.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// receiver is a monitor with a socket that keeps what it is sent.
+type receiver struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got []received
+}
+
+type received struct {
+	*http.Request
+	body []byte
+}
+
+// newReceiver answers as handler does, or 200. The handler may read the body again.
+func newReceiver(t testing.TB, handler http.HandlerFunc) *receiver {
+	r := &receiver{}
+	r.Server = httptest.NewServer(r.keep(handler))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) keep(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		r.mu.Lock()
+		r.got = append(r.got, received{req, body})
+		r.mu.Unlock()
+		if handler != nil {
+			handler(w, req)
+		}
+	}
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got)
+}
+
+// await returns what came, once that is n.
+func (r *receiver) await(t testing.TB, n int) []received {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d callbacks", n), func() bool { return len(r.all()) >= n })
+	return r.all()
+}
+
+// spec returns how a monitor with this address is registered.
+func spec(rawURL string) windsock.MonitorSpec {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		panic(err)
+	}
+	addr := netip.MustParseAddrPort(u.Host)
+	return windsock.MonitorSpec{Scheme: u.Scheme, Address: addr.Addr().String(), Port: int(addr.Port()), Path: u.Path}
+}
+
+// named returns a monitor of the network.
+func named(host string) windsock.MonitorSpec { return windsock.MonitorSpec{Address: host, Port: 80} }
+
+// change returns an event of an instance in a deployment in a pool.
+func change(instance string, to windsock.State) windsock.Event {
+	return windsock.Event{
+		Type: windsock.InstanceState, Kind: windsock.KindInstance, SubjectID: instance,
+		DeploymentID: "shop", Provider: "static", Pool: "east",
+		Word: windsock.Heard(to), State: to, Previous: windsock.Unknown, Expected: windsock.Running,
+		Source: "probe:http",
+	}
+}
+
+func changes(n int) []windsock.Event {
+	events := make([]windsock.Event, n)
+	for i := range events {
+		events[i] = change("web-"+strconv.Itoa(i%7), [...]windsock.State{windsock.Failed, windsock.Running}[i%2])
+	}
+	return events
+}
+
+// eventually waits for what goroutines beyond our clock are to bring about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("still waiting for: %s", what)
+		}
+	}
+}
+
+var errDisk = errors.New("the disk is full")

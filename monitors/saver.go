@@ -1,0 +1,91 @@
+package monitors
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"windsock"
+)
+
+// saveEvery is how long progress is collected before it is saved, and so what a crash
+// repeats: what was delivered within that time.
+const saveEvery = 50 * time.Millisecond
+
+// A saver saves how far monitors are, many at a time.
+type saver struct {
+	log     Log
+	at      *atomic.Int64 // how far the reader is
+	trouble trouble
+
+	mu    sync.Mutex
+	dirty map[*monitor]struct{}
+	wake  chan struct{}
+}
+
+func newSaver(log Log, logger *slog.Logger, at *atomic.Int64) *saver {
+	return &saver{
+		log: log, at: at,
+		trouble: trouble{logger: logger, what: "saving how far the monitors are"},
+		dirty:   map[*monitor]struct{}{},
+		wake:    make(chan struct{}, 1),
+	}
+}
+
+// mark has m saved with the next lot.
+func (s *saver) mark(m *monitor) {
+	s.mu.Lock()
+	s.dirty[m] = struct{}{}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run saves what is marked until ctx ends.
+func (s *saver) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		err := s.save(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.trouble.note(err)
+		sleep(ctx, saveEvery)
+	}
+}
+
+// save saves what is marked. What could not be saved stays marked.
+func (s *saver) save(ctx context.Context) error {
+	s.mu.Lock()
+	lot := s.dirty
+	s.dirty = map[*monitor]struct{}{}
+	s.mu.Unlock()
+
+	at := s.at.Load() // before the monitors are asked: one that then waits for nothing was offered all up to here
+	var progress []windsock.Progress
+	for m := range lot {
+		if p, ok := m.progress(at); ok {
+			progress = append(progress, p)
+		} else {
+			delete(lot, m)
+		}
+	}
+	if len(progress) == 0 {
+		return nil
+	}
+	if err := s.log.SaveProgress(ctx, progress); err != nil {
+		for m := range lot {
+			s.mark(m)
+		}
+		return err
+	}
+	return nil
+}
