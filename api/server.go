@@ -1,0 +1,262 @@
+// Package api is HTTP in: detections are posted, monitors added, the model declared and
+// shown. Its contract is openapi.yaml.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"windsock"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// A Recorder takes in what was observed: one Outcome for each, in order.
+type Recorder interface {
+	Record(context.Context, []windsock.Observation) ([]windsock.Outcome, error)
+}
+
+// A Model keeps what owners declare and shows it beside what is observed. An id is ours
+// or, when that is unique, the provider's.
+type Model interface {
+	PutDeployment(context.Context, windsock.DeploymentSpec, windsock.Cond) (d windsock.Deployment, created bool, err error)
+	PatchDeployment(ctx context.Context, id string, c windsock.Cond, change func(*windsock.DeploymentSpec) error) (windsock.Deployment, error)
+	DeleteDeployment(ctx context.Context, id string, c windsock.Cond) error
+	Deployment(ctx context.Context, id string) (windsock.Deployment, error)
+	Deployments(context.Context, windsock.Filter) ([]windsock.Deployment, error)
+
+	PutInstance(context.Context, windsock.InstanceSpec, windsock.Cond) (i windsock.Instance, created bool, err error)
+	PatchInstance(ctx context.Context, id string, c windsock.Cond, change func(*windsock.InstanceSpec) error) (windsock.Instance, error)
+	DeleteInstance(ctx context.Context, id string, c windsock.Cond) error
+	Instance(ctx context.Context, id string) (windsock.Instance, error)
+	Instances(context.Context, windsock.Filter) ([]windsock.Instance, error)
+
+	ClearEvidence(ctx context.Context, of windsock.Subject, source string) error
+	Pools(context.Context) ([]windsock.Pool, error)
+	Providers(context.Context) ([]windsock.ProviderStatus, error)
+}
+
+// Monitors keeps who is to be called back.
+type Monitors interface {
+	AddMonitor(context.Context, windsock.MonitorSpec, windsock.Secret) (m windsock.Monitor, created bool, err error)
+	RemoveMonitor(ctx context.Context, id, address string, port int) error // "" and 0 are not compared
+	Monitors(ctx context.Context, after string, limit int) ([]windsock.Monitor, error)
+	Monitor(ctx context.Context, id string) (windsock.Monitor, error)
+}
+
+// Log is what happened, numbered.
+type Log interface {
+	Events(ctx context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error)
+	Head() int64                                 // of the newest event
+	Wait(ctx context.Context, after int64) error // until there is an event after that
+}
+
+// Store is all that the API asks of the store. *store.Store is one.
+type Store interface {
+	Recorder
+	Model
+	Monitors
+	Log
+	Ping(context.Context) error // writes and commits something small
+}
+
+// A Checker looks at an instance now. An observer is one.
+type Checker interface {
+	Check(ctx context.Context, instanceID string) (windsock.State, error)
+}
+
+// Deliveries tells how the callbacks to a monitor go. A deliverer is one.
+type Deliveries interface {
+	Delivery(monitorID string) (windsock.Delivery, bool)
+}
+
+// Server answers HTTP requests. Every field but Checker, Deliveries, Ready and Plugins
+// has to be set.
+type Server struct {
+	Store      Store
+	Checker    Checker    // nil: this process observes nothing
+	Deliveries Deliveries // nil: this process delivers nothing
+	Ready      []Beat     // the loops without which this process is not ready
+	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
+	Contract   []byte     // openapi.yaml
+	Version    string     // of this program
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+	Stop       context.Context // long polls and streams end with it
+
+	metrics *metrics
+	origin  *http.CrossOriginProtection
+}
+
+// A handler answers a request or returns why it cannot.
+type handler func(http.ResponseWriter, *http.Request) error
+
+type route struct {
+	method, path string
+	query        []string // the query parameters it takes
+	serve        handler
+}
+
+func (s *Server) routes() []route {
+	deployments, instances := s.deployments(), s.instances()
+	return []route{
+		{"POST", "/api/monitors/add", nil, s.addMonitor},
+		{"POST", "/api/monitors/remove", nil, s.removeMonitor},
+		{"GET", "/api/monitors/list", []string{"version", "limit", "after"}, s.listMonitors},
+		{"GET", "/api/monitors/{id}", nil, s.showMonitor},
+		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
+		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
+		{"POST", "/api/monitors/detections", nil, s.detectMany},
+
+		{"GET", "/api/deployments", []string{"state", "drift", "stale", "provider", "pool", "limit", "after"}, deployments.list},
+		{"POST", "/api/deployments", nil, deployments.create},
+		{"GET", "/api/deployments/{id}", []string{"await", "timeout"}, deployments.show},
+		{"PUT", "/api/deployments/{id}", nil, deployments.put},
+		{"PATCH", "/api/deployments/{id}", nil, deployments.patch},
+		{"DELETE", "/api/deployments/{id}", nil, deployments.remove},
+		{"GET", "/api/deployments/{id}/instances", []string{"state", "drift", "stale", "assembly", "limit", "after"}, s.listMembers(instances)},
+		{"DELETE", "/api/deployments/{id}/evidence/{source}", nil, deployments.clear},
+		{"POST", "/api/deployments/{id}/check", nil, s.checkDeployment},
+
+		{"GET", "/api/instances", []string{"state", "drift", "stale", "provider", "pool", "deployment", "assembly", "limit", "after"}, instances.list},
+		{"GET", "/api/instances/{id}", []string{"await", "timeout"}, instances.show},
+		{"PUT", "/api/instances/{id}", nil, instances.put},
+		{"PATCH", "/api/instances/{id}", nil, instances.patch},
+		{"DELETE", "/api/instances/{id}", nil, instances.remove},
+		{"DELETE", "/api/instances/{id}/evidence/{source}", nil, instances.clear},
+		{"POST", "/api/instances/{id}/check", nil, s.checkInstance},
+
+		{"GET", "/api/providers", nil, s.listProviders},
+		{"GET", "/api/pools", nil, s.listPools},
+		{"GET", "/api/events", []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
+
+		{"GET", "/livez", nil, s.livez},
+		{"GET", "/readyz", nil, s.readyz},
+		{"GET", "/metrics", nil, s.showMetrics()},
+		{"GET", "/openapi.yaml", nil, s.showContract},
+	}
+}
+
+// Handler returns the API. It registers the metrics, so it is called once.
+func (s *Server) Handler() http.Handler {
+	s.metrics = newMetrics(s.Registerer)
+	s.origin = http.NewCrossOriginProtection()
+	mux := chi.NewRouter()
+	mux.Use(middleware.GetHead)
+	for _, rt := range s.routes() {
+		mux.Method(rt.method, pattern(rt.path), s.endpoint(rt))
+	}
+	lost := s.endpoint(route{method: other, path: other, serve: s.lost(mux)}).ServeHTTP
+	mux.NotFound(lost)
+	mux.MethodNotAllowed(lost)
+	return mux
+}
+
+// other is what the metrics call the methods and paths that there are not, whatever they
+// were: strangers must not make series.
+const other = "other"
+
+// pattern is path as chi reads it. The ids of monitors are UUIDs, so that no monitor is
+// called add, remove or list, and a GET of those is a wrong method.
+func pattern(path string) string {
+	return strings.Replace(path, "/api/monitors/{id}", "/api/monitors/{id:[0-9a-f-]{36}}", 1)
+}
+
+// endpoint wraps what all routes have in common around one of them.
+func (s *Server) endpoint(rt route) http.Handler {
+	served := s.metrics.route(rt.method, rt.path)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w}
+		s.metrics.inFlight.Inc()
+		defer func() {
+			s.metrics.inFlight.Dec()
+			served(rec.status, time.Since(start))
+		}()
+		defer func() {
+			if reason := recover(); reason != nil {
+				s.recovered(rec, r, reason)
+			}
+		}()
+		rec.Header().Set("X-Content-Type-Options", "nosniff")
+		hurry(w, r)
+		if err := s.serve(rt, rec, r); err != nil {
+			s.fail(rec, r, err)
+		}
+	})
+}
+
+func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) error {
+	if s.origin.Check(r) != nil { // or any web page could post forms to a windsock on loopback
+		return errCrossOrigin
+	}
+	if r.URL.RawQuery != "" && rt.path != other {
+		if err := checkQuery(r, rt.query); err != nil {
+			return err
+		}
+	}
+	return rt.serve(w, r)
+}
+
+// lost answers what no route serves.
+func (s *Server) lost(mux *chi.Mux) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		path := r.URL.EscapedPath()
+		var allowed []string
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			if mux.Match(chi.NewRouteContext(), method, path) {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 {
+			return errNoPath
+		}
+		if allowed[0] == "GET" {
+			allowed = append(allowed, "HEAD")
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return errMethod
+	}
+}
+
+// recorder notes the status that was answered, for the metrics.
+type recorder struct {
+	http.ResponseWriter
+	status int // 0: nothing yet
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (s *Server) showMetrics() handler {
+	h := promhttp.HandlerFor(s.Gatherer, promhttp.HandlerOpts{})
+	return func(w http.ResponseWriter, r *http.Request) error {
+		h.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+func (s *Server) showContract(w http.ResponseWriter, r *http.Request) error {
+	return show(w, r, http.StatusOK, "application/yaml", s.Contract)
+}
