@@ -123,7 +123,6 @@ func (t *tx) removeDeployment(id string) {
 	t.exec(`DELETE FROM evidence WHERE kind = 'instance' AND subject_id IN (SELECT id FROM instances WHERE deployment_id = ?)`, id)
 	t.exec(`DELETE FROM evidence WHERE kind = 'deployment' AND subject_id = ?`, id)
 	t.exec(`DELETE FROM instances WHERE deployment_id = ?`, id)
-	t.exec(`DELETE FROM tallies WHERE deployment_id = ?`, id)
 	t.exec(`DELETE FROM deployments WHERE id = ?`, id)
 }
 
@@ -162,7 +161,7 @@ func (v *deploymentView) deployment() windsock.Deployment {
 			Expected: windsock.State(v.Expected), Rule: windsock.Rule(v.Rule), Quorum: v.Quorum, Metadata: metadataOf(v.Metadata),
 		},
 		Observed:  v.observed(v.SeenAt),
-		Instances: map[windsock.State]int{},
+		Instances: byState(tallyOf(v.Tally)),
 		CreatedAt: fromMicros(v.CreatedAt), UpdatedAt: fromMicros(v.UpdatedAt),
 	}
 }
@@ -191,28 +190,20 @@ func (s *Store) Deployments(ctx context.Context, f windsock.Filter) ([]windsock.
 	if err := q.page(ctx, s.read, &rows, `id`, f.Limit); err != nil {
 		return nil, err
 	}
-	return viewDeployments(reader{ctx, s.read}, rows)
-}
-
-func viewDeployments(r queryer, rows []deploymentView) ([]windsock.Deployment, error) {
 	list := make([]windsock.Deployment, len(rows))
-	at := make(map[string]int, len(rows))
-	ids := make([]string, len(rows))
 	for i := range rows {
 		list[i] = rows[i].deployment()
-		ids[i], at[rows[i].ID] = rows[i].ID, i
 	}
-	var counts []struct {
-		ID    string `db:"deployment_id"`
-		State string `db:"state"`
-		N     int    `db:"n"`
+	return list, nil
+}
+
+// byState counts members by their observed state alone.
+func byState(t windsock.Tally) map[windsock.State]int {
+	counts := make(map[windsock.State]int, len(t))
+	for m, n := range t {
+		counts[m.State] += n
 	}
-	err := r.query(&counts, `SELECT deployment_id, state, sum(n) AS n FROM tallies
-		WHERE n > 0 AND `+inSet(`deployment_id`)+` GROUP BY deployment_id, state`, set(ids))
-	for _, c := range counts {
-		list[at[c.ID]].Instances[windsock.State(c.State)] = c.N
-	}
-	return list, err
+	return counts
 }
 
 // Deployment returns the deployment with this id, ours or its provider's, with the
@@ -226,11 +217,7 @@ func viewDeployment(r queryer, id string, columns ...string) (d windsock.Deploym
 	if err := lookup(r, &rows, windsock.KindDeployment, deploymentViews, id, columns...); err != nil {
 		return d, err
 	}
-	list, err := viewDeployments(r, rows)
-	if err != nil {
-		return d, err
-	}
-	d = list[0]
+	d = rows[0].deployment()
 	d.Evidence, err = viewEvidence(r, windsock.KindDeployment, d.ID)
 	return d, err
 }

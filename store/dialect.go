@@ -22,14 +22,15 @@ const readers = 4
 // the DSN since a PRAGMA holds for one connection, and database/sql opens another when
 // it likes. Immediate transactions take the write lock at once: one that first reads
 // and then writes cannot wait for it (its snapshot is stale) and fails within
-// microseconds. FULL makes a commit survive a power cut.
+// microseconds. FULL makes a commit survive a power cut. SQLite need not lock a
+// connection, as database/sql lets one goroutine at a time have it.
 func writerDSN(path string) string {
-	return dsn(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64")
+	return dsn(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64&_mutex=no")
 }
 
 // readerDSN opens the file for reading.
 func readerDSN(path string) string {
-	return dsn(path, "mode=ro&_query_only=on&_busy_timeout=5000&_stmt_cache_size=64")
+	return dsn(path, "mode=ro&_query_only=on&_busy_timeout=5000&_stmt_cache_size=64&_mutex=no")
 }
 
 func dsn(path, options string) string {

@@ -13,14 +13,14 @@ import (
 // log appends an event and returns its seq.
 func (t *tx) log(e *windsock.Event) int64 {
 	t.head++
-	data, err := json.Marshal(e.EventData)
-	if err != nil && t.err == nil {
-		t.err = err
+	data := "{}" // mostly
+	if e.Stale || e.Suspect || len(e.Metadata) > 0 || len(e.Instances) > 0 {
+		data = jsonText(e.EventData)
 	}
 	t.exec(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.head, t.micros, e.Type, e.Kind, e.SubjectID, e.DeploymentID, e.Provider, e.Pool, e.Word, e.State, e.Previous, e.Expected,
-		e.Source, e.Reason, micros(e.DetectedAt), string(data))
+		t.head, t.micros, string(e.Type), string(e.Kind), e.SubjectID, e.DeploymentID, e.Provider, e.Pool,
+		string(e.Word), string(e.State), string(e.Previous), string(e.Expected), e.Source, e.Reason, micros(e.DetectedAt), data)
 	t.events = append(t.events, e.Type)
 	return t.head
 }

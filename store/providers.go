@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"windsock"
 )
@@ -40,32 +42,38 @@ func (s *Store) Providers(ctx context.Context) ([]windsock.ProviderStatus, error
 // Pools counts deployments and instances by state, for each pool of each provider that
 // has any deployment. What it costs follows the number of deployments.
 func (s *Store) Pools(ctx context.Context) ([]windsock.Pool, error) {
-	var rows []struct {
-		Provider string         `db:"provider"`
-		Pool     string         `db:"pool"`
-		Kind     windsock.Kind  `db:"kind"`
-		State    windsock.State `db:"state"`
-		N        int            `db:"n"`
+	rows, err := s.read.QueryContext(ctx, `SELECT provider, pool, state, tally FROM deployments`)
+	if err != nil {
+		return nil, unavailable(err)
 	}
-	err := reader{ctx, s.read}.query(&rows, `SELECT provider, pool, 'deployment' AS kind, state, count(*) AS n FROM deployments GROUP BY provider, pool, state
-		UNION ALL SELECT d.provider, d.pool, 'instance', t.state, sum(t.n) FROM tallies t JOIN deployments d ON d.id = t.deployment_id
-			WHERE t.n > 0 GROUP BY d.provider, d.pool, t.state
-		ORDER BY provider, pool`)
-	list := []windsock.Pool{}
-	for _, r := range rows {
-		if n := len(list); n == 0 || list[n-1].Provider != r.Provider || list[n-1].Pool != r.Pool {
-			list = append(list, windsock.Pool{
-				Provider: r.Provider, Pool: r.Pool, Deployments: map[windsock.State]int{}, Instances: map[windsock.State]int{},
-			})
+	defer rows.Close()
+	type key struct{ provider, pool string }
+	pools := map[key]*windsock.Pool{}
+	for rows.Next() {
+		var k key
+		var state windsock.State
+		var tally string
+		if err := rows.Scan(&k.provider, &k.pool, &state, &tally); err != nil {
+			return nil, err
 		}
-		p := &list[len(list)-1]
-		if r.Kind == windsock.KindDeployment {
-			p.Deployments[r.State] += r.N
-		} else {
-			p.Instances[r.State] += r.N
+		p := pools[k]
+		if p == nil {
+			p = &windsock.Pool{Provider: k.provider, Pool: k.pool, Deployments: map[windsock.State]int{}, Instances: map[windsock.State]int{}}
+			pools[k] = p
+		}
+		p.Deployments[state]++
+		for m, n := range tallyOf(tally) {
+			p.Instances[m.State] += n
 		}
 	}
-	return list, err
+	list := make([]windsock.Pool, 0, len(pools))
+	for _, p := range pools {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b windsock.Pool) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Pool, b.Pool))
+	})
+	return list, unavailable(rows.Err())
 }
 
 // Probes returns up to limit instances that have a probe, in order of their ids, of those

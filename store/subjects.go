@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"windsock"
@@ -14,11 +15,10 @@ import (
 // A deployment is a row of its table, with what its state follows from.
 type deployment struct {
 	deploymentRow
-	body                            // evidence about the deployment itself
-	members []*instance             // those of its members that are loaded
-	tally   windsock.Tally          // of all its members
-	cause   string                  // the source that just spoke about the deployment itself, if one did
-	recount map[windsock.Member]int // as the tally was when it was read, where it changed since
+	body                   // evidence about the deployment itself
+	members []*instance    // those of its members that are loaded
+	tally   windsock.Tally // of all its members
+	cause   string         // the source that just spoke about the deployment itself, if one did
 }
 
 // An instance is a row of its table, with its evidence.
@@ -32,7 +32,6 @@ type instance struct {
 type body struct {
 	evidence []windsock.Evidence
 	touched  []bool // which evidence must be written
-	known    int    // how many of them are in the database
 	changed  bool   // the observed part of the row must be written
 }
 
@@ -56,6 +55,7 @@ type deploymentRow struct {
 	Rule       string `db:"rule"`
 	Quorum     int    `db:"quorum"`
 	Metadata   string `db:"metadata"`
+	Tally      string `db:"tally"`
 	observedRow
 }
 
@@ -66,6 +66,22 @@ type instanceRow struct {
 	Expected     string `db:"expected"`
 	CountsAs     string `db:"counts_as"`
 	observedRow
+}
+
+// fields are those of deploymentColumns.
+func (r *deploymentRow) fields() []any {
+	return []any{
+		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally,
+		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
+	}
+}
+
+// fields are those of instanceColumns.
+func (r *instanceRow) fields() []any {
+	return []any{
+		&r.ID, &r.DeploymentID, &r.ProviderID, &r.Expected, &r.CountsAs,
+		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
+	}
 }
 
 type evidenceRow struct {
@@ -85,6 +101,14 @@ type evidenceRow struct {
 	BlindSince int64  `db:"blind_since"`
 	BlindFor   string `db:"blind_for"`
 	StaleAt    int64  `db:"stale_at"`
+}
+
+// fields are the subject's id and those of evidenceColumns.
+func (r *evidenceRow) fields() []any {
+	return []any{
+		&r.SubjectID, &r.Source, &r.Origin, &r.State, &r.Since, &r.ObservedAt, &r.ReceivedAt, &r.ExpiresAt, &r.Reason, &r.Raw,
+		&r.Requested, &r.Pending, &r.Samples, &r.BlindSince, &r.BlindFor, &r.StaleAt,
+	}
 }
 
 func (r *evidenceRow) evidence() windsock.Evidence {
@@ -114,7 +138,7 @@ func (t *tx) work() *working {
 	}
 }
 
-const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata,
+const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally,
 	state, since, reason, sources, drift, stale, suspect, deadline_at`
 
 const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
@@ -130,18 +154,18 @@ func (w *working) addInstances(values []string, column string) {
 	if len(values) == 0 {
 		return
 	}
-	var rows []instanceRow
-	w.all(&rows, `SELECT `+instanceColumns+` FROM instances WHERE `+inSet(column), set(values))
 	var of, fresh []string
-	for _, r := range rows {
-		if w.instances[r.ID] == nil {
-			fresh = append(fresh, r.ID)
-			of = append(of, r.DeploymentID)
-			i := &instance{instanceRow: r}
-			w.instances[r.ID] = i
-			w.instancesOf[r.ProviderID] = append(w.instancesOf[r.ProviderID], i)
+	w.rows(func(read func(...any) error) error {
+		i := new(instance)
+		err := read(i.fields()...)
+		if err == nil && w.instances[i.ID] == nil {
+			fresh = append(fresh, i.ID)
+			of = append(of, i.DeploymentID)
+			w.instances[i.ID] = i
+			w.instancesOf[i.ProviderID] = append(w.instancesOf[i.ProviderID], i)
 		}
-	}
+		return err
+	}, `SELECT `+instanceColumns+` FROM instances WHERE `+inSet(column), set(values))
 	w.loadDeployments(of)
 	for _, id := range fresh {
 		i := w.instances[id]
@@ -166,30 +190,18 @@ func (w *working) addDeployments(values []string, column string) {
 	if len(values) == 0 {
 		return
 	}
-	var rows []deploymentRow
-	w.all(&rows, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column), set(values))
 	var fresh []string
-	for _, r := range rows {
-		if w.deployments[r.ID] == nil {
-			fresh = append(fresh, r.ID)
-			d := &deployment{deploymentRow: r, tally: windsock.Tally{}, recount: map[windsock.Member]int{}}
-			w.deployments[r.ID] = d
-			w.deploymentsOf[r.ProviderID] = append(w.deploymentsOf[r.ProviderID], d)
+	w.rows(func(read func(...any) error) error {
+		d := new(deployment)
+		err := read(d.fields()...)
+		if err == nil && w.deployments[d.ID] == nil {
+			d.tally = tallyOf(d.Tally)
+			fresh = append(fresh, d.ID)
+			w.deployments[d.ID] = d
+			w.deploymentsOf[d.ProviderID] = append(w.deploymentsOf[d.ProviderID], d)
 		}
-	}
-	if len(fresh) == 0 {
-		return
-	}
-	var counts []struct {
-		DeploymentID string `db:"deployment_id"`
-		Expected     string `db:"expected"`
-		State        string `db:"state"`
-		N            int    `db:"n"`
-	}
-	w.all(&counts, `SELECT deployment_id, expected, state, n FROM tallies WHERE `+inSet(`deployment_id`), set(fresh))
-	for _, c := range counts {
-		w.deployments[c.DeploymentID].tally[windsock.Member{Expected: windsock.State(c.Expected), State: windsock.State(c.State)}] = c.N
-	}
+		return err
+	}, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column), set(values))
 	w.loadEvidence(windsock.KindDeployment, fresh, func(id string) *body { return &w.deployments[id].body })
 }
 
@@ -197,15 +209,17 @@ func (w *working) loadEvidence(kind windsock.Kind, ids []string, of func(id stri
 	if len(ids) == 0 {
 		return
 	}
-	var rows []evidenceRow
-	w.all(&rows, `SELECT subject_id, `+evidenceColumns+` FROM evidence
-		WHERE kind = ? AND `+inSet(`subject_id`)+` ORDER BY subject_id, source`, kind, set(ids))
-	for i := range rows {
-		b := of(rows[i].SubjectID)
-		b.evidence = append(b.evidence, rows[i].evidence())
-		b.touched = append(b.touched, false)
-		b.known++
-	}
+	w.rows(func(read func(...any) error) error {
+		var r evidenceRow
+		err := read(r.fields()...)
+		if err == nil {
+			b := of(r.SubjectID)
+			b.evidence = append(b.evidence, r.evidence())
+			b.touched = append(b.touched, false)
+		}
+		return err
+	}, `SELECT subject_id, `+evidenceColumns+` FROM evidence
+		WHERE kind = ? AND `+inSet(`subject_id`)+` ORDER BY subject_id, source`, string(kind), set(ids))
 }
 
 const evidenceColumns = `source, origin, state, since, observed_at, received_at, expires_at, reason, raw, requested,
@@ -220,10 +234,8 @@ func (w *working) missing(ids []string, loaded func(string) bool) []string {
 
 // count moves members of d from one class to another.
 func (d *deployment) count(m windsock.Member, n int) {
-	if _, ok := d.recount[m]; !ok {
-		d.recount[m] = d.tally[m]
-	}
 	d.tally[m] += n
+	d.changed = true
 }
 
 // as is how the instance counts in its deployment.
@@ -327,23 +339,47 @@ const isDown = `(state = 'failed' OR state = 'stopped' OR state = 'suspended' OR
 
 // failing names the members of d that are down and count, at most MaxNamed.
 func (w *working) failing(d *deployment) []string {
+	down := map[string]bool{}
+	for _, i := range d.members {
+		if i.isFailing(d) {
+			down[i.ID] = true
+		}
+	}
+	if all := failingOf(d.tally); len(down) < all && len(down) < windsock.MaxNamed {
+		w.addFailing(d, down)
+	}
+	ids := slices.Sorted(maps.Keys(down))
+	return ids[:min(len(ids), windsock.MaxNamed)]
+}
+
+// isFailing reports whether i is down as it now is, and counts as a member of d.
+func (i *instance) isFailing(d *deployment) bool {
+	as := i.as()
+	return i.of == d && as.State.Down() && as.Expected == windsock.Running
+}
+
+// failingOf counts the members that are down and count.
+func failingOf(t windsock.Tally) (n int) {
+	for m, k := range t {
+		if m.State.Down() && m.Expected == windsock.Running {
+			n += k
+		}
+	}
+	return n
+}
+
+// addFailing adds those that are not loaded. The loaded ones are passed over: the
+// database does not have them as they now are.
+func (w *working) addFailing(d *deployment, down map[string]bool) {
 	var ids []string
 	w.all(&ids, `SELECT id FROM instances
 		WHERE deployment_id = ? AND `+isDown+` AND counts_as = 'running'
 		ORDER BY id LIMIT ?`, d.ID, windsock.MaxNamed+len(d.members))
-	down := map[string]bool{}
 	for _, id := range ids {
-		down[id] = true
-	}
-	for _, i := range d.members { // the database does not have them as they now are
-		if as := i.as(); as.State.Down() && as.Expected == windsock.Running && i.of == d {
-			down[i.ID] = true
-		} else {
-			delete(down, i.ID)
+		if w.instances[id] == nil {
+			down[id] = true
 		}
 	}
-	ids = slices.Sorted(maps.Keys(down))
-	return ids[:min(len(ids), windsock.MaxNamed)]
 }
 
 func (i *instance) event(t windsock.EventType) *windsock.Event {
@@ -377,16 +413,9 @@ func (w *working) flush() {
 	for _, id := range slices.Sorted(maps.Keys(w.deployments)) {
 		d := w.deployments[id]
 		w.saveEvidence(windsock.KindDeployment, d.ID, &d.body)
-		for m, was := range d.recount {
-			if n := d.tally[m]; n != was {
-				w.exec(`INSERT INTO tallies (deployment_id, expected, state, n) VALUES (?, ?, ?, ?)
-					ON CONFLICT (deployment_id, expected, state) DO UPDATE SET n = excluded.n`, d.ID, m.Expected, m.State, n)
-			}
-		}
-		clear(d.recount)
 		if d.changed {
-			w.exec(`UPDATE deployments SET state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
-				WHERE id = ?`, d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt, d.ID)
+			w.exec(`UPDATE deployments SET tally = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
+				WHERE id = ?`, tallyText(d.tally), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt, d.ID)
 			d.changed = false
 		}
 	}
@@ -404,9 +433,33 @@ func (w *working) saveEvidence(kind windsock.Kind, id string, b *body) {
 				received_at = excluded.received_at, expires_at = excluded.expires_at, reason = excluded.reason, raw = excluded.raw,
 				requested = excluded.requested, pending = excluded.pending, samples = excluded.samples,
 				blind_since = excluded.blind_since, blind_for = excluded.blind_for, stale_at = excluded.stale_at`,
-			kind, id, e.Source, e.Origin, e.State, micros(e.Since), micros(e.ObservedAt), micros(e.ReceivedAt), micros(e.ExpiresAt),
-			e.Reason, e.Raw, e.Requested, e.Pending, e.Samples, micros(e.BlindSince), e.BlindFor, micros(e.StaleAt))
+			string(kind), id, e.Source, string(e.Origin), string(e.State), micros(e.Since), micros(e.ObservedAt), micros(e.ReceivedAt), micros(e.ExpiresAt),
+			e.Reason, e.Raw, e.Requested, string(e.Pending), e.Samples, micros(e.BlindSince), e.BlindFor, micros(e.StaleAt))
 	}
+}
+
+// tallyOf reads the column that tallyText writes.
+func tallyOf(column string) windsock.Tally {
+	counts := map[string]int{}
+	if err := json.Unmarshal([]byte(column), &counts); err != nil {
+		panic(fmt.Sprintf("store: tally %q: %v", column, err)) // only ever written by us
+	}
+	t := make(windsock.Tally, len(counts)+2)
+	for states, n := range counts {
+		expected, state, _ := strings.Cut(states, "/")
+		t[windsock.Member{Expected: windsock.State(expected), State: windsock.State(state)}] = n
+	}
+	return t
+}
+
+func tallyText(t windsock.Tally) string {
+	counts := make(map[string]int, len(t))
+	for m, n := range t {
+		if n != 0 {
+			counts[string(m.Expected)+"/"+string(m.State)] = n
+		}
+	}
+	return jsonText(counts)
 }
 
 // metadataOf reads the column; what is not there is nothing.

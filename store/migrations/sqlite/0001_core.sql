@@ -25,6 +25,7 @@ CREATE TABLE deployments (
   quorum      INTEGER NOT NULL CHECK (quorum > 0),
   metadata    TEXT    NOT NULL,
   from_file   INTEGER NOT NULL CHECK (from_file = 0 OR from_file = 1), -- declared by the configuration file
+  tally       TEXT    NOT NULL DEFAULT '{}', -- its members by expected/observed state, as JSON
   state       TEXT    NOT NULL CHECK (state = 'unknown' OR state = 'starting' OR state = 'running' OR state = 'degraded' OR state = 'stopping' OR state = 'stopped' OR state = 'suspended' OR state = 'failed' OR state = 'gone'),
   since       INTEGER NOT NULL DEFAULT 0,
   reason      TEXT    NOT NULL DEFAULT '',
@@ -67,15 +68,6 @@ CREATE INDEX instances_down ON instances (deployment_id, id) WHERE (state = 'fai
 CREATE INDEX instances_by_provider_id ON instances (provider_id) WHERE provider_id <> '';
 CREATE INDEX instances_by_deadline ON instances (deadline_at) WHERE deadline_at > 0;
 CREATE INDEX instances_by_probe ON instances (id) WHERE probe <> '';
-
--- How many members of a deployment are expected and observed in which state.
-CREATE TABLE tallies (
-  deployment_id TEXT    NOT NULL REFERENCES deployments (id),
-  expected      TEXT    NOT NULL,
-  state         TEXT    NOT NULL,
-  n             INTEGER NOT NULL CHECK (n >= 0),
-  PRIMARY KEY (deployment_id, expected, state)
-) STRICT, WITHOUT ROWID;
 
 -- The latest statement of each source about each subject.
 CREATE TABLE evidence (
