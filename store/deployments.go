@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"windsock"
 )
@@ -22,11 +23,26 @@ func (s *Store) PutDeployment(ctx context.Context, spec windsock.DeploymentSpec,
 			return err
 		}
 		created = !exists
-		t.declareDeployment(spec, old.DeploymentSpec, exists, false)
-		d, _, err = t.deployment(spec.ID)
+		d, err = t.putDeployment(spec, old, exists)
 		return err
 	})
 	return d, created, err
+}
+
+func (t *tx) putDeployment(spec windsock.DeploymentSpec, old windsock.Deployment, exists bool) (windsock.Deployment, error) {
+	w := t.work()
+	w.declareDeployment(spec, specOf(&old.DeploymentSpec, exists), false)
+	w.judgeAll()
+	w.flush()
+	return viewDeployment(t, spec.ID, ourID)
+}
+
+// specOf is what was declared before, if anything was.
+func specOf[T any](old *T, exists bool) *T {
+	if !exists {
+		return nil
+	}
+	return old
 }
 
 // PatchDeployment has change alter what is declared of a deployment. The id stays.
@@ -48,8 +64,7 @@ func (s *Store) PatchDeployment(ctx context.Context, id string, c windsock.Cond,
 		if err := spec.Complete(); err != nil {
 			return err
 		}
-		t.declareDeployment(spec, old.DeploymentSpec, true, false)
-		d, err = viewDeployment(t, spec.ID, ourID)
+		d, err = t.putDeployment(spec, old, true)
 		return err
 	})
 	return d, err
@@ -70,38 +85,34 @@ func (s *Store) DeleteDeployment(ctx context.Context, id string, c windsock.Cond
 	})
 }
 
-// declareDeployment writes what is declared, if it is not what was, and what follows.
-func (t *tx) declareDeployment(spec, old windsock.DeploymentSpec, exists, fromFile bool) {
-	text := jsonText(spec)
-	if exists && text == jsonText(old) {
+// declareDeployment writes what is declared, if it is not what was. The caller judges
+// and flushes.
+func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.DeploymentSpec, fromFile bool) {
+	if old != nil && jsonText(spec) == jsonText(*old) {
 		if fromFile {
-			t.exec(`UPDATE deployments SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
+			w.exec(`UPDATE deployments SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
 		}
 		return
 	}
-	t.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, metadata, from_file, state, created_at, updated_at)
+	w.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, metadata, from_file, state, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET
 			name = excluded.name, provider = excluded.provider, provider_id = excluded.provider_id, pool = excluded.pool,
 			expected = excluded.expected, rule = excluded.rule, quorum = excluded.quorum, metadata = excluded.metadata,
 			from_file = excluded.from_file | deployments.from_file, updated_at = excluded.updated_at`,
-		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, spec.Expected, spec.Rule, spec.Quorum, jsonText(spec.Metadata),
-		fromFile, windsock.Unknown, t.micros, t.micros)
-	w := t.work()
+		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, string(spec.Expected), string(spec.Rule), spec.Quorum, jsonText(spec.Metadata),
+		fromFile, string(windsock.Unknown), w.micros, w.micros)
 	w.loadDeployments([]string{spec.ID})
-	d := w.deployments[spec.ID]
-	if t.err != nil {
+	if w.err != nil {
 		return
 	}
-	w.log(d.event(windsock.DeploymentDeclared))
-	if exists && spec.Quorum != old.Quorum { // it may be met now, or no longer
+	w.log(w.deployments[spec.ID].event(windsock.DeploymentDeclared))
+	if old != nil && spec.Quorum != old.Quorum { // it may be met now, or no longer
 		var reported []string
 		w.all(&reported, `SELECT DISTINCT i.id FROM instances i JOIN evidence e ON e.kind = 'instance' AND e.subject_id = i.id
 			WHERE i.deployment_id = ? AND e.state = 'failed'`, spec.ID)
 		w.loadInstances(reported)
 	}
-	w.judgeAll()
-	w.flush()
 }
 
 func (t *tx) removeDeployment(id string) {
@@ -109,7 +120,7 @@ func (t *tx) removeDeployment(id string) {
 	w.loadDeployments([]string{id})
 	var members []string
 	w.all(&members, `SELECT id FROM instances WHERE deployment_id = ? ORDER BY id`, id)
-	for chunk := range chunks(members) {
+	for chunk := range slices.Chunk(members, chunkSize) {
 		w.loadInstances(chunk)
 	}
 	if t.err != nil {

@@ -23,10 +23,7 @@ func (s *Store) PutInstance(ctx context.Context, spec windsock.InstanceSpec, c w
 			return err
 		}
 		created = !exists
-		if err := t.declareInstance(spec, old.InstanceSpec, exists, false); err != nil {
-			return err
-		}
-		i, err = viewInstance(t, spec.ID, ourID)
+		i, err = t.putInstance(spec, old, exists)
 		return err
 	})
 	return i, created, err
@@ -52,10 +49,7 @@ func (s *Store) PatchInstance(ctx context.Context, id string, c windsock.Cond, c
 		if err := spec.Complete(); err != nil {
 			return err
 		}
-		if err := t.declareInstance(spec, old.InstanceSpec, true, false); err != nil {
-			return err
-		}
-		i, err = viewInstance(t, spec.ID, ourID)
+		i, err = t.putInstance(spec, old, true)
 		return err
 	})
 	return i, err
@@ -76,54 +70,64 @@ func (s *Store) DeleteInstance(ctx context.Context, id string, c windsock.Cond) 
 	})
 }
 
-// declareInstance writes what is declared, if it is not what was, and what follows.
-func (t *tx) declareInstance(spec, old windsock.InstanceSpec, exists, fromFile bool) error {
-	if exists && jsonText(spec) == jsonText(old) {
+// declareInstance writes what is declared, if it is not what was. The caller judges and
+// flushes.
+func (w *working) declareInstance(spec windsock.InstanceSpec, old *windsock.InstanceSpec, fromFile bool) error {
+	if old != nil && jsonText(spec) == jsonText(*old) {
 		if fromFile {
-			t.exec(`UPDATE instances SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
+			w.exec(`UPDATE instances SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
 		}
-		return t.err
+		return w.err
 	}
-	w := t.work()
 	w.loadDeployments([]string{spec.DeploymentID})
-	w.loadInstances([]string{spec.ID})
-	d, i := w.deployments[spec.DeploymentID], w.instances[spec.ID]
-	if t.err != nil {
-		return t.err
+	if old != nil {
+		w.loadInstances([]string{spec.ID})
 	}
+	if w.err != nil {
+		return w.err
+	}
+	d, i := w.deployments[spec.DeploymentID], w.instances[spec.ID]
 	if d == nil {
 		return windsock.Invalid("deployment_id", "there is no deployment %q", spec.DeploymentID)
 	}
-	t.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, metadata, probe, from_file, counts_as, state, created_at, updated_at)
+	w.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, metadata, probe, from_file, counts_as, state, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET
 			deployment_id = excluded.deployment_id, name = excluded.name, assembly = excluded.assembly, provider_id = excluded.provider_id,
 			address = excluded.address, expected = excluded.expected, metadata = excluded.metadata, probe = excluded.probe,
 			from_file = excluded.from_file | instances.from_file, updated_at = excluded.updated_at`,
-		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, spec.Expected, jsonText(spec.Metadata), jsonText(spec.Probe),
-		fromFile, spec.Expected, windsock.Unknown, t.micros, t.micros)
+		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, string(spec.Expected), jsonText(spec.Metadata), jsonText(spec.Probe),
+		fromFile, string(spec.Expected), string(windsock.Unknown), w.micros, w.micros)
 	switch {
 	case i == nil:
-		w.loadInstances([]string{spec.ID})
-		if i = w.instances[spec.ID]; i == nil {
-			return t.err // it stands in the way of reading what was just written
-		}
+		i = &instance{instanceRow: instanceRow{
+			ID: spec.ID, DeploymentID: spec.DeploymentID, ProviderID: spec.ProviderID, Expected: string(spec.Expected), CountsAs: string(spec.Expected),
+			observedRow: observedRow{State: string(windsock.Unknown), Sources: "[]"},
+		}}
+		w.instances[i.ID] = i
+		w.join(i, d)
 		d.count(i.as(), +1)
 	case i.of != d: // it moved
 		i.of.count(i.as(), -1)
-		d.count(i.as(), +1)
 		w.join(i, d)
-		fallthrough
-	default:
-		i.Expected, i.DeploymentID, i.ProviderID = string(spec.Expected), spec.DeploymentID, spec.ProviderID
+		d.count(i.as(), +1)
 	}
-	if exists && old.Probe != nil && spec.Probe == nil {
-		w.forget(i, probeSource)
+	i.Expected, i.DeploymentID, i.ProviderID = string(spec.Expected), spec.DeploymentID, spec.ProviderID
+	if old != nil && old.Probe != nil && spec.Probe == nil {
+		w.forget(windsock.KindInstance, i.ID, &i.body, probeSource)
 	}
 	w.log(i.event(windsock.InstanceDeclared))
+	return w.err
+}
+
+func (t *tx) putInstance(spec windsock.InstanceSpec, old windsock.Instance, exists bool) (i windsock.Instance, err error) {
+	w := t.work()
+	if err := w.declareInstance(spec, specOf(&old.InstanceSpec, exists), false); err != nil {
+		return i, err
+	}
 	w.judgeAll()
 	w.flush()
-	return t.err
+	return viewInstance(t, spec.ID, ourID)
 }
 
 // probeSource is the source of what an instance's probe says.
@@ -169,7 +173,7 @@ func (s *Store) ClearEvidence(ctx context.Context, subject windsock.Subject, sou
 			}
 			b, id = &d.body, d.ID
 		}
-		if !w.forgetOf(subject.Kind, id, b, source) {
+		if !w.forget(subject.Kind, id, b, source) {
 			return fmt.Errorf("evidence of %q about %s %q: %w", source, subject.Kind, subject.ID, windsock.ErrNotFound)
 		}
 		w.judgeAll()
@@ -178,12 +182,8 @@ func (s *Store) ClearEvidence(ctx context.Context, subject windsock.Subject, sou
 	})
 }
 
-func (w *working) forget(i *instance, source string) {
-	w.forgetOf(windsock.KindInstance, i.ID, &i.body, source)
-}
-
-// forgetOf removes the evidence of a source, and reports whether there was any.
-func (w *working) forgetOf(kind windsock.Kind, id string, b *body, source string) bool {
+// forget removes the evidence of a source, and reports whether there was any.
+func (w *working) forget(kind windsock.Kind, id string, b *body, source string) bool {
 	for at := range b.evidence {
 		if b.evidence[at].Source == source {
 			b.evidence = append(b.evidence[:at:at], b.evidence[at+1:]...)

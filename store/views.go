@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -97,8 +96,8 @@ func jsonText[T any](v T) string {
 	return string(data)
 }
 
-// chunks yields ids in parts of a bounded size.
-func chunks(ids []string) iter.Seq[[]string] { return slices.Chunk(ids, 1000) }
+// chunkSize bounds how much is loaded at once where there may be any number.
+const chunkSize = 1000
 
 // sorted returns the values of m in order of their keys, so that what is written and
 // logged does not depend on the order of a map.

@@ -20,7 +20,7 @@ import (
 // connections to the whole service.
 func BenchmarkPost(b *testing.B) {
 	const conns = 64
-	opts := ServeOptions{Listen: "127.0.0.1:0", DB: filepath.Join(b.TempDir(), "w.db"), Log: slog.New(slog.DiscardHandler)}
+	opts := ServeOptions{Listen: "127.0.0.1:0", File: true, DB: filepath.Join(b.TempDir(), "w.db"), Log: slog.New(slog.DiscardHandler)}
 	for i := range 10 * conns {
 		d := fmt.Sprintf("deployment-%05d", i/10)
 		if i%10 == 0 {

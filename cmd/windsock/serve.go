@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,9 +26,16 @@ const deadAfter = 30 * time.Second
 // drain is how long requests and callbacks under way may go on when we are to stop.
 const drain = 8 * time.Second
 
+// gcPercent lets the heap, of a few megabytes, grow to some more before it is collected:
+// a fifth more posts a second than with Go's 100, for 10 MiB (test/load).
+const gcPercent = 300
+
 // serve runs the service until ctx ends. It calls ready with the address it answers on
 // once it does.
 func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	log := opts.Log
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
@@ -40,8 +49,10 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 			log.Error("database not closed cleanly", "error", err)
 		}
 	}()
-	if err := st.Declare(ctx, opts.Deployments, opts.Instances); err != nil {
-		return fmt.Errorf("what the file declares: %w", err)
+	if opts.File { // or a start that forgot it would take out all that it declared before
+		if err := st.Declare(ctx, opts.Deployments, opts.Instances); err != nil {
+			return fmt.Errorf("what the file declares: %w", err)
+		}
 	}
 	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
 	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), Grace: drain}

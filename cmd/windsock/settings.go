@@ -39,7 +39,8 @@ type ServeOptions struct {
 	Listen      string
 	DB          string
 	Plugins     []string
-	Deployments []windsock.DeploymentSpec // as the file declares them
+	File        bool                      // there is one
+	Deployments []windsock.DeploymentSpec // as it declares them
 	Instances   []windsock.InstanceSpec
 	Reloads     <-chan Config // the file, each time it was read again; may be nil
 	Log         *slog.Logger
@@ -90,6 +91,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		Listen:      cmp.Or(c.Listen, file.Listen, defaultListen),
 		DB:          cmp.Or(c.DB, file.DB, defaultDB),
 		Plugins:     c.Plugins,
+		File:        c.Config != "",
 		Deployments: file.Deployments,
 		Instances:   file.Instances,
 	}

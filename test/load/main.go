@@ -63,12 +63,15 @@ func run() error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building windsock: %w", err)
 	}
-	for name, measure := range map[string]func(dir, binary string) error{"posts": posts, "fleet": idleFleet, "probes": probing} {
-		if !slices.Contains(strings.Split(*only, ","), name) {
+	for _, m := range []struct {
+		name    string
+		measure func(dir, binary string) error
+	}{{"posts", posts}, {"fleet", idleFleet}, {"probes", probing}} {
+		if !slices.Contains(strings.Split(*only, ","), m.name) {
 			continue
 		}
-		if err := measure(dir, binary); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := m.measure(dir, binary); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return nil
@@ -215,7 +218,6 @@ func idleFleet(dir, binary string) error {
 	defer func() { p.stop() }()
 	fmt.Printf("start with %d declared      %8.1f s\n", *fleet, time.Since(began).Seconds())
 	p.stop() // what reading the file took is not what the fleet takes
-	os.WriteFile(filepath.Join(dir, "empty.yaml"), nil, 0o600)
 	if p, err = start(binary, "serve", "--listen", "ADDR", "--db", database(dir), "--log-level", "warn"); err != nil {
 		return err
 	}
