@@ -4,7 +4,9 @@ package readme
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,17 +26,10 @@ type step struct {
 var background = regexp.MustCompile(`^windsock (serve|listen) .*&$`)
 
 func TestReadmeIsTrue(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "sqlite_omit_load_extension osusergo netgo", "-o", filepath.Join(dir, "windsock"), "windsock/cmd/windsock")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	readme, dir := read(t, "README.md"), t.TempDir()
+	build(t, dir)
 	ports := strings.NewReplacer("8080", freePort(t), "9090", freePort(t))
-	list := steps(string(readme))
+	list := steps(readme)
 	if len(list) < 20 {
 		t.Fatalf("found only %d commands", len(list))
 	}
@@ -136,32 +131,64 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
+// The configuration file of the README is one.
+func TestConfigurationFile(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t)
+	build(t, dir)
+	_, text, _ := strings.Cut(read(t, "README.md"), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("README.md has no yaml block")
+	}
+	text = strings.NewReplacer("8080", port, "/var/lib/windsock", dir).Replace(text)
+	if err := os.WriteFile(filepath.Join(dir, "windsock.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, dir, "windsock serve --config windsock.yaml --listen 127.0.0.1:"+port)
+	resp, err := http.Get("http://127.0.0.1:" + port + "/api/instances/web-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "healthz") {
+		t.Errorf("%s %s %v", resp.Status, body, err)
+	}
+}
+
 // The make targets that the README names are there, and CI runs the two it begins with.
 func TestMakeTargets(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ci, err := os.ReadFile("../../.ci/run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile(`make ([a-z-]+)`).FindAllStringSubmatch(string(readme), -1)
+	makefile, ci := read(t, "Makefile"), read(t, ".ci/run")
+	names := regexp.MustCompile(`make ([a-z-]+)`).FindAllStringSubmatch(read(t, "README.md"), -1)
 	if len(names) < 3 {
 		t.Fatalf("found only %v", names)
 	}
 	for _, m := range names {
-		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
 			t.Errorf("README.md names make %s; the Makefile has no such target", m[1])
 		}
 	}
 	for _, command := range []string{"make test", "make demo"} {
-		if !strings.Contains(string(ci), command) {
+		if !strings.Contains(ci, command) {
 			t.Errorf(".ci/run does not run %s", command)
 		}
+	}
+}
+
+// read returns a file of the repository.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// build builds windsock into dir.
+func build(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-tags", "sqlite_omit_load_extension osusergo netgo", "-o", filepath.Join(dir, "windsock"), "windsock/cmd/windsock")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
