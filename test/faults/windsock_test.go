@@ -177,8 +177,9 @@ func (s *server) report(ctx context.Context, instance, word string) (o outcome, 
 // A receiver is a monitor that remembers what it was told.
 type receiver struct {
 	*httptest.Server
-	mu   sync.Mutex
-	told []callback
+	mu    sync.Mutex
+	told  []callback
+	hooks chan func(answer func())
 }
 
 type callback struct {
@@ -187,24 +188,47 @@ type callback struct {
 	State        string `json:"state"`
 	Observed     string `json:"observed_state"`
 	Seq          int64  `json:"seq"`
+
+	at time.Time
 }
 
 func (c callback) subject() string { return c.DeploymentID + "/" + c.InstanceID }
 
 func receive(t *testing.T) *receiver {
-	r := &receiver{}
+	r := &receiver{hooks: make(chan func(func()))}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var c callback
 		if err := json.NewDecoder(req.Body).Decode(&c); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		r.mu.Lock()
-		r.told = append(r.told, c)
-		r.mu.Unlock()
+		answer := func() {
+			c.at = time.Now()
+			r.mu.Lock()
+			r.told = append(r.told, c)
+			r.mu.Unlock()
+			w.WriteHeader(http.StatusOK)
+			http.NewResponseController(w).Flush()
+		}
+		select {
+		case hook := <-r.hooks:
+			hook(answer)
+		default:
+			answer()
+		}
 	}))
 	t.Cleanup(r.Close)
 	return r
+}
+
+// next has the next callback handled by hook, or none if none comes soon.
+func (r *receiver) next(hook func(answer func())) {
+	done := make(chan struct{})
+	select {
+	case r.hooks <- func(answer func()) { hook(answer); close(done) }:
+		<-done
+	case <-time.After(time.Second):
+	}
 }
 
 func (r *receiver) all() []callback {
