@@ -140,7 +140,7 @@ func (t *tx) removeDeployment(id string) {
 // judgeAll judges every loaded instance anew and rolls up every loaded deployment.
 func (w *working) judgeAll() {
 	for _, i := range sorted(w.instances) {
-		w.judge(i)
+		w.judge(i, "")
 	}
 	for _, d := range sorted(w.deployments) {
 		w.roll(d)

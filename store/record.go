@@ -87,7 +87,7 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 		if !w.apply(&i.body, obs, out) {
 			return nil
 		}
-		out.EventSeq = w.judge(i)
+		out.EventSeq = w.judge(i, obs.Source)
 		out.Changed, out.State = out.EventSeq != 0, windsock.State(i.State)
 		i.keep(obs)
 		if i.as() == before {

@@ -367,6 +367,33 @@ func TestEventNamesTheFailing(t *testing.T) {
 	})
 }
 
+// Who takes back his own report is the source of the recovery, also when others have the
+// last word on it; but not of what he did not say.
+func TestTheOneWhoSpokeIsTheSource(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, _ *clock) {
+		declare(t, s, "shop", "web-1")
+		probe := windsock.Observation{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: "web-1"}, Source: "probe", Origin: windsock.FromProbe, State: windsock.Running}
+		early := instanceSaid("web-1", "a", windsock.Running)
+		record(t, s, instanceSaid("web-1", "a", windsock.Failed), said(windsock.KindDeployment, "shop", "b", windsock.Failed))
+		i := must[windsock.Instance](t)(s.Instance(t.Context(), "web-1"))
+		early.ObservedAt = i.Evidence[0].ObservedAt.Add(time.Microsecond)
+		record(t, s, probe)
+		before := s.Head()
+		record(t, s, early)
+		record(t, s, said(windsock.KindDeployment, "shop", "b", windsock.Running))
+		record(t, s, said(windsock.KindDeployment, "shop", "b", windsock.Failed), instanceSaid("web-1", "a", windsock.Failed))
+		record(t, s, said(windsock.KindDeployment, "shop", "b", windsock.Running))
+		var got []string
+		for _, e := range must[[]windsock.Event](t)(s.Events(t.Context(), before, 100, windsock.EventFilter{})) {
+			got = append(got, fmt.Sprintf("%s %s by %s", e.SubjectID, e.State, e.Source))
+		}
+		want := []string{"web-1 running by a", "shop running by b", "web-1 failed by a", "shop failed by b"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestPromisesRunOutOnceAndToUnknown(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, c *clock) {
 		declare(t, s, "shop", "web-1", "web-2")

@@ -274,8 +274,8 @@ func (r *observedRow) set(state windsock.State, reason string, v windsock.Verdic
 }
 
 // judge merges the evidence of an instance anew, and logs what changed. Its deployment
-// is to be rolled up after it.
-func (w *working) judge(i *instance) (seq int64) {
+// is to be rolled up after it. The cause is the source that just spoke, if one did.
+func (w *working) judge(i *instance, cause string) (seq int64) {
 	v := windsock.Merge(i.evidence, i.of.Quorum, w.now)
 	as, was := i.as(), i.State
 	news, flags, changed := i.set(v.State, v.Reason, v, i.Expected, w.now)
@@ -293,6 +293,7 @@ func (w *working) judge(i *instance) (seq int64) {
 	}
 	e := i.event(windsock.InstanceState)
 	e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
+	i.credit(e, cause)
 	if news {
 		e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was)
 	} else {
@@ -305,15 +306,28 @@ func (w *working) judge(i *instance) (seq int64) {
 	return seq
 }
 
+// credit names the cause as the event's source if it says what the event says, even when
+// others who say the same have the last word: the change is its doing, and it need not
+// be told.
+func (b *body) credit(e *windsock.Event, cause string) {
+	for i := range b.evidence {
+		if by := &b.evidence[i]; by.Source == cause && by.State == e.State {
+			e.Source, e.DetectedAt = by.Source, by.ObservedAt
+			e.Reason = cmp.Or(by.Reason, e.Reason)
+		}
+	}
+}
+
 // roll rolls a deployment up anew, and logs what changed.
 func (w *working) roll(d *deployment) (seq int64) {
 	v := windsock.Merge(d.evidence, d.Quorum, w.now)
 	state, reason := windsock.Rollup(v, windsock.State(d.Expected), d.tally, windsock.Rule(d.Rule))
 	e := d.event(windsock.DeploymentState)
-	e.Source, e.Reason, e.DetectedAt = cmp.Or(d.cause, v.Source), reason, v.DetectedAt
+	e.State, e.Source, e.Reason, e.DetectedAt = state, v.Source, reason, v.DetectedAt
 	if state != v.State || reason != v.Reason { // its members decide
-		e.Source, e.DetectedAt, v.Sources = cmp.Or(d.cause, windsock.RollupSource), w.now, nil
+		e.Source, e.DetectedAt, v.Sources = windsock.RollupSource, w.now, nil
 	}
+	d.credit(e, d.cause)
 	d.cause = ""
 	was := d.State
 	news, flags, changed := d.set(state, reason, v, d.Expected, w.now)
@@ -321,7 +335,7 @@ func (w *working) roll(d *deployment) (seq int64) {
 	if !news && !flags {
 		return 0
 	}
-	e.State, e.Stale, e.Suspect = state, d.Stale, d.Suspect
+	e.Stale, e.Suspect = d.Stale, d.Suspect
 	if !news {
 		e.Type = windsock.DeploymentFlags
 		w.log(e)
