@@ -7,9 +7,9 @@ import (
 	"windsock"
 )
 
-// How often the clock looks for deadlines that have passed, and for events of other
-// processes; and how often it notes that we are alive, which bounds by how much a
-// deadline may be shifted too far after a crash.
+// How often the clock looks whether the next deadline has passed, which it has at hand;
+// and how often it looks for what other processes did, and notes that we are alive, which
+// bounds by how much a deadline may be shifted too far after a crash.
 const (
 	tickEvery  = 250 * time.Millisecond
 	aliveEvery = 2 * time.Second
@@ -49,19 +49,48 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) Beat() time.Time { return fromMicros(s.beat.Load()) }
 
 func (s *Store) tick(ctx context.Context, alive *time.Time) error {
-	if err := s.look(ctx); err != nil {
-		return err
-	}
-	if err := s.settle(ctx); err != nil {
-		return err
-	}
-	if now := s.now(); now.Sub(*alive).Abs() >= aliveEvery {
+	now := s.now()
+	if now.Sub(*alive).Abs() >= aliveEvery {
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+		if err := s.lookAhead(ctx); err != nil {
+			return err
+		}
 		if err := s.markAlive(ctx); err != nil {
 			return err
 		}
 		*alive = now
 	}
-	return nil
+	if next := s.deadline.Load(); next == 0 || next > micros(now) {
+		return nil
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	return s.lookAhead(ctx)
+}
+
+// lookAhead finds the next deadline. One that is committed meanwhile is not lost: it
+// comes before what was read, or after the reset.
+func (s *Store) lookAhead(ctx context.Context) error {
+	s.deadline.Store(0)
+	var next int64
+	err := s.read.GetContext(ctx, &next, `SELECT coalesce(min(at), 0) FROM (
+		SELECT min(deadline_at) AS at FROM instances WHERE deadline_at > 0
+		UNION ALL SELECT min(deadline_at) FROM deployments WHERE deadline_at > 0) AS both`)
+	s.sooner(next)
+	return unavailable(err)
+}
+
+// sooner notes a deadline, if it comes before the next that is known; 0 is none.
+func (s *Store) sooner(deadline int64) {
+	for {
+		next := s.deadline.Load()
+		if deadline == 0 || next != 0 && next <= deadline || s.deadline.CompareAndSwap(next, deadline) {
+			return
+		}
+	}
 }
 
 // settle judges anew the subjects whose deadline has passed. It waits for its turn like

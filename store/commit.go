@@ -163,6 +163,7 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 		s.failedAt.Store(0)
 	}
 	s.Metrics.logged(t.events)
+	s.sooner(t.deadline)
 	s.advance(t.head)
 	return true, nil
 }
@@ -190,7 +191,9 @@ type tx struct {
 	head   int64     // seq of the newest event
 	events []windsock.EventType
 	dirty  bool // something was written
-	err    error
+
+	deadline int64 // the first that was written; 0: none
+	err      error
 }
 
 func (t *tx) at(now time.Time) { t.now, t.micros = now, micros(now) }
@@ -269,6 +272,13 @@ func (t *tx) rows(scan func(read func(fields ...any) error) error, query string,
 func (t *tx) all(dest any, query string, args ...any) {
 	if t.err == nil {
 		t.err = t.sql.Select(dest, t.sql.Rebind(query), args...)
+	}
+}
+
+// due notes a deadline that was written; 0 is none.
+func (t *tx) due(deadline int64) {
+	if deadline != 0 && (t.deadline == 0 || deadline < t.deadline) {
+		t.deadline = deadline
 	}
 }
 

@@ -42,6 +42,7 @@ type Store struct {
 
 	queue    queue        // what waits for the next commit
 	failedAt atomic.Int64 // when a commit last failed; 0: events have been committed since
+	deadline atomic.Int64 // the next one, in microseconds; 0: none is known
 	head     atomic.Int64 // seq of the newest event that was seen committed
 	beat     atomic.Int64 // when Run last went round
 	news     broadcast    // wakes those who wait for events

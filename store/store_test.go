@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -414,6 +415,38 @@ func TestPromisesRunOutOnceAndToUnknown(t *testing.T) {
 		i := must[windsock.Instance](t)(s.Instance(t.Context(), "web-1"))
 		if i.State != windsock.Unknown || !strings.Contains(i.Reason, "nothing more was heard from a") {
 			t.Errorf("%s because %q", i.State, i.Reason)
+		}
+	})
+}
+
+// The clock finds what is due by itself, also what was declared due while it waited, and
+// what is due since a start before.
+func TestClockSettlesWhatIsDue(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		declare(t, s, "shop", "web-1", "web-2")
+		late, soon := instanceSaid("web-1", "a", windsock.Running), instanceSaid("web-2", "a", windsock.Running)
+		late.TTL, soon.TTL = time.Hour, time.Minute
+		record(t, s, late)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		record(t, s, soon)
+		before := s.Head()
+		for _, step := range []struct {
+			wait time.Duration
+			want string
+		}{{time.Minute, "instance web-2 running>unknown"}, {time.Hour, "instance web-1 running>unknown"}} {
+			c.advance(step.wait)
+			for deadline := time.Now().Add(30 * time.Second); !slices.Contains(told(t, s, before), step.want); {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s later: told %v, want %s", step.wait, told(t, s, before), step.want)
+				}
+				s.Wait(t.Context(), before)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -421,6 +421,7 @@ func (w *working) flush() {
 		if i.changed {
 			w.exec(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
 				WHERE id = ?`, i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt, i.ID)
+			w.due(i.DeadlineAt)
 			i.changed = false
 		}
 	}
@@ -430,6 +431,7 @@ func (w *working) flush() {
 		if d.changed {
 			w.exec(`UPDATE deployments SET tally = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
 				WHERE id = ?`, tallyText(d.tally), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt, d.ID)
+			w.due(d.DeadlineAt)
 			d.changed = false
 		}
 	}
