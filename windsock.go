@@ -12,6 +12,10 @@ import (
 // Version is the version of the monitoring API, the only one there is.
 const Version = "1"
 
+// IDHeader is the header of a callback that says which windsock sends it, by the id of
+// its log. A windsock that is sent its own refuses the request.
+const IDHeader = "Windsock-Id"
+
 // State is what is believed of an instance or a deployment. Suspended is said of
 // instances only, Degraded of deployments only.
 type State string

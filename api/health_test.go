@@ -118,6 +118,26 @@ func TestForeignWebPagesAreRefused(t *testing.T) {
 	}
 }
 
+// A callback of ours that comes back is no report, and ends here.
+func TestOurOwnCallbackIsRefused(t *testing.T) {
+	s := open(t, func(srv *api.Server) { srv.ID = "L0G" })
+	fail := `{"state": "FAIL DETECTED"}`
+	for _, path := range []string{"/api/monitors/deployment/instance/web-1", "/api/monitors/deployment/shop"} {
+		s.call("POST", path, fail, "Windsock-Id", "L0G").refused(508, "loop", "")
+	}
+	req := must(http.NewRequest("POST", s.http.URL+"/api/deployment/instance/web-1", strings.NewReader(fail))) // where callbacks go to
+	req.Header.Set("Windsock-Id", "L0G")
+	resp := must(http.DefaultClient.Do(req))
+	resp.Body.Close()
+	if resp.StatusCode != 508 {
+		t.Errorf("at the path of a callback: HTTP %d, want 508", resp.StatusCode)
+	}
+	s.call("GET", "/api/instances/web-1", "").want(200).has(map[string]any{"observed_state": "unknown"})
+
+	s.call("POST", "/api/monitors/deployment/instance/web-1", fail, "Windsock-Id", "0THER").want(200)
+	s.call("GET", "/api/instances/web-1", "", "Windsock-Id", "L0G").want(200).has(map[string]any{"observed_state": "failed"})
+}
+
 // Strangers cannot make series.
 func TestRandomRequestsMakeNoSeries(t *testing.T) {
 	s := open(t)

@@ -23,6 +23,7 @@ var (
 	errNotProbed   = errors.New("it has no probe, so nothing can look at it")
 	errNoObserver  = errors.New("this process does not observe; ask one that does")
 	errNotReady    = errors.New("not ready")
+	errLoop        = errors.New("this is a callback of this very windsock; the monitor that it is for is registered with, or passes it on to, this address")
 	errAwait       = errors.New("the state was not reached in time")
 )
 
@@ -53,6 +54,7 @@ var faults = []fault{
 	{errMediaType, http.StatusUnsupportedMediaType, "media-type", "This content type is not read here"},
 	{errNoObserver, http.StatusServiceUnavailable, "no-observer", "Nobody can look now"},
 	{errNotReady, http.StatusServiceUnavailable, "not-ready", "Not ready"},
+	{errLoop, http.StatusLoopDetected, "loop", "Our own callback came back"},
 	{errAwait, http.StatusGatewayTimeout, "await-timeout", "The state was not reached in time"},
 }
 

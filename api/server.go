@@ -76,8 +76,8 @@ type Deliveries interface {
 	Delivery(monitorID string) (windsock.Delivery, bool)
 }
 
-// Server answers HTTP requests. Every field but Checker, Deliveries, Ready and Plugins
-// has to be set.
+// Server answers HTTP requests. Every field but Checker, Deliveries, Ready, Plugins and
+// ID has to be set.
 type Server struct {
 	Store      Store
 	Checker    Checker    // nil: this process observes nothing
@@ -86,6 +86,7 @@ type Server struct {
 	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
 	Contract   []byte     // openapi.yaml
 	Version    string     // of this program
+	ID         string     // of this windsock, as its own callbacks carry it; "": none does
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
@@ -196,6 +197,9 @@ func (s *Server) endpoint(rt route) http.Handler {
 func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) error {
 	if s.origin.Check(r) != nil { // or any web page could post forms to a windsock on loopback
 		return errCrossOrigin
+	}
+	if s.ID != "" && r.Header.Get(windsock.IDHeader) == s.ID && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return errLoop
 	}
 	if r.URL.RawQuery != "" && rt.path != other {
 		if err := checkQuery(r, rt.query); err != nil {

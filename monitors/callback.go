@@ -135,6 +135,9 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, n *notice) ans
 	}
 	now := time.Now()
 	req.Header = maps.Clone(n.header)
+	if d.ID != "" {
+		req.Header[windsock.IDHeader] = []string{d.ID}
+	}
 	req.Header["Webhook-Timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
 	if t.Secret != "" {
 		signer, err := standardwebhooks.NewWebhook(string(t.Secret))

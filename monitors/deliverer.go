@@ -57,6 +57,7 @@ type Deliverer struct {
 	Logger    *slog.Logger
 	Metrics   *Metrics
 	Transport http.RoundTripper // never an http.Client, which would follow redirects; default NewTransport()
+	ID        string            // of this windsock, sent so that it knows its own callbacks should they come back; "": is not sent
 	Version   string            // of the program, for User-Agent
 	Source    string            // the source of every CloudEvent; default /windsock
 	Requests  int               // under way at once, to all monitors; default 512

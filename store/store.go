@@ -75,6 +75,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// LogID tells this log from all others.
+func (s *Store) LogID() string { return s.logID }
+
 func (s *Store) open(ctx context.Context, path string) (err error) {
 	if s.write, err = connect(writerDSN(path), 1); err != nil {
 		return err
