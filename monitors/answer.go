@@ -51,6 +51,7 @@ func judge(status int, body []byte) string {
 // whole error, in which others put addresses.
 func cause(err error) string {
 	var (
+		refused blocked
 		lookup  *net.DNSError
 		op      *net.OpError
 		errno   syscall.Errno
@@ -60,6 +61,8 @@ func cause(err error) string {
 	)
 	class := ""
 	switch {
+	case errors.As(err, &refused):
+		return refused.Error()
 	case errors.As(err, &lookup):
 		class = "dns: "
 	case errors.As(err, &op) && op.Op == "dial":

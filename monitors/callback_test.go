@@ -114,7 +114,7 @@ func TestACloudEventsReceiverReadsIt(t *testing.T) {
 	r := newReceiver(t, nil)
 	l := newLog()
 	l.add("m", spec(r.URL), "")
-	start(t, l, nil, func(d *Deliverer) { d.Transport, d.Version = nil, "1.2.3" }, func(d *Deliverer) { d.ID = "L0G" })
+	start(t, l, nil, func(d *Deliverer) { d.Transport, d.Guard, d.Version = nil, Guard{Self: onLoopback}, "1.2.3" }, func(d *Deliverer) { d.ID = "L0G" })
 	l.append(sample())
 	got := r.await(t, 1)[0]
 	want(t, "which windsock", got.Header.Get(windsock.IDHeader), "L0G")

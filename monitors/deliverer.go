@@ -56,7 +56,8 @@ type Deliverer struct {
 	Log       Log
 	Logger    *slog.Logger
 	Metrics   *Metrics
-	Transport http.RoundTripper // never an http.Client, which would follow redirects; default NewTransport()
+	Transport http.RoundTripper // never an http.Client, which would follow redirects; default NewTransport(Guard)
+	Guard     Guard             // of the default Transport
 	ID        string            // of this windsock, sent so that it knows its own callbacks should they come back; "": is not sent
 	Version   string            // of the program, for User-Agent
 	Source    string            // the source of every CloudEvent; default /windsock
@@ -122,7 +123,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 
 func (d *Deliverer) prepare(ctx context.Context) {
 	if d.Transport == nil {
-		d.Transport = NewTransport()
+		d.Transport = NewTransport(d.Guard)
 	}
 	if d.Rand == nil {
 		d.Rand = rand.Float64

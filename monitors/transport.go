@@ -1,23 +1,20 @@
 package monitors
 
 import (
-	"net"
 	"net/http"
 	"time"
 )
 
-// NewTransport returns the transport for callbacks. It is a RoundTripper and to be used
+// NewTransport returns the transport for callbacks to what the guard lets pass. It is a RoundTripper and to be used
 // as one: an http.Client would follow redirects, by which a monitor could send us, and
 // what we have to say, wherever it likes.
 //
 // It heeds no proxy of the environment: whether an address may be called is to be judged
-// by what is dialled, which would be the proxy. Names are resolved by Go: the C library
-// takes 0x7f.1 for an address.
-func NewTransport() *http.Transport {
-	dialer := net.Dialer{Timeout: 3 * time.Second, Resolver: &net.Resolver{PreferGo: true}}
+// by what is dialled, which would be the proxy.
+func NewTransport(guard Guard) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
-		DialContext:            dialer.DialContext,
+		DialContext:            guard.dialer().DialContext,
 		TLSHandshakeTimeout:    5 * time.Second,
 		MaxIdleConns:           512,
 		MaxIdleConnsPerHost:    128, // many monitors may live on one host

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,10 @@ import (
 
 // The tests here use sockets and the clock on the wall.
 
-func ours(d *Deliverer) { d.Transport = nil }
+// onLoopback is where the API listens that lets these tests have loopback called.
+var onLoopback = netip.MustParseAddrPort("127.0.0.1:1")
+
+func ours(d *Deliverer) { d.Transport, d.Guard = nil, Guard{Self: onLoopback} }
 
 // failure returns what is kept of a first try that fails.
 func failure(t *testing.T, p *process, id string) string {
@@ -268,7 +272,7 @@ func TestTLS(t *testing.T) {
 	t.Run("HTTP/2 where it is offered", func(t *testing.T) {
 		l := newLog()
 		l.add("m", spec(r.URL), "")
-		transport := NewTransport()
+		transport := NewTransport(Guard{Self: onLoopback})
 		transport.TLSClientConfig = r.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		transport.TLSClientConfig.NextProtos = nil
 		start(t, l, transport)
@@ -278,7 +282,7 @@ func TestTLS(t *testing.T) {
 	t.Run("a certificate of nobody we know", func(t *testing.T) {
 		l := newLog()
 		l.add("m", spec(r.URL), "")
-		transport := NewTransport()
+		transport := NewTransport(Guard{Self: onLoopback})
 		transport.TLSClientConfig = r.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		p := start(t, l, transport)
@@ -290,7 +294,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestNoProxyOfTheEnvironment(t *testing.T) {
-	if NewTransport().Proxy != nil {
+	if NewTransport(Guard{Self: onLoopback}).Proxy != nil {
 		t.Error("a proxy would be asked for")
 	}
 }

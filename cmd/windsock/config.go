@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"windsock"
+	"windsock/monitors"
 )
 
 // Config is what the file says.
@@ -20,6 +21,7 @@ type Config struct {
 	DB          string
 	Log         LogConfig
 	Plugins     []string
+	Targets     monitors.Targets
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
 }
@@ -36,6 +38,7 @@ type fileConfig struct {
 	DB          string           `json:"db"`
 	Log         LogConfig        `json:"log"`
 	Plugins     []string         `json:"plugins"`
+	Targets     monitors.Targets `json:"targets"`
 	Deployments []fileDeployment `json:"deployments"`
 }
 
@@ -95,7 +98,7 @@ func (f *fileConfig) checkSettings() error {
 
 // flatten completes and checks what is declared, and sorts it by kind.
 func (f *fileConfig) flatten(doc *document) (Config, error) {
-	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Plugins: f.Plugins}
+	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Plugins: f.Plugins, Targets: f.Targets}
 	known := declared{}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
@@ -171,7 +174,11 @@ func (d *document) explain(err error) error {
 	case errors.As(err, &field):
 		return d.errorAt(at, field.Detail)
 	}
-	return d.errorAt(at, fmt.Sprintf("want %s, got %s", typeNames[wrong.GoType.Kind()], d.shown(at)))
+	want := typeNames[wrong.GoType.Kind()]
+	if wrong.GoType == reflect.TypeFor[monitors.Rule]() {
+		want = "text"
+	}
+	return d.errorAt(at, fmt.Sprintf("want %s, got %s", want, d.shown(at)))
 }
 
 // typeNames are what people call the types of our fields.

@@ -66,7 +66,9 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if err != nil {
 		return err
 	}
-	if addr := l.Addr().(*net.TCPAddr); !addr.IP.IsLoopback() {
+	addr := l.Addr().(*net.TCPAddr)
+	dlv.Guard = monitors.Guard{Targets: opts.Targets, Self: addr.AddrPort()}
+	if !addr.IP.IsLoopback() {
 		log.Warn("anybody who reaches this address may report, declare and register: there are no tokens yet", "address", addr.String())
 	}
 	g, ctx := errgroup.WithContext(ctx)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"windsock"
+	"windsock/monitors"
 )
 
 // ServeCmd is "windsock serve". What neither a flag nor the environment gives is taken
@@ -23,6 +24,10 @@ type ServeCmd struct {
 	LogLevel  string   `help:"debug, info, warn or error (default info)." placeholder:"LEVEL" env:"WINDSOCK_LOG_LEVEL"`
 	LogFormat string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
 	Plugins   []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
+
+	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
+	Allow   []monitors.Rule  `name:"allow-target" help:"More addresses callbacks may go to." placeholder:"CIDR[:PORT]" env:"WINDSOCK_ALLOW_TARGET"`
+	Deny    []monitors.Rule  `name:"deny-target" help:"Addresses callbacks may never go to, allowed or not." placeholder:"CIDR[:PORT]" env:"WINDSOCK_DENY_TARGET"`
 }
 
 // The defaults of what somebody has to say.
@@ -39,6 +44,7 @@ type ServeOptions struct {
 	Listen      string
 	DB          string
 	Plugins     []string
+	Targets     monitors.Targets
 	File        bool                      // there is one
 	Deployments []windsock.DeploymentSpec // as it declares them
 	Instances   []windsock.InstanceSpec
@@ -91,6 +97,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		Listen:      cmp.Or(c.Listen, file.Listen, defaultListen),
 		DB:          cmp.Or(c.DB, file.DB, defaultDB),
 		Plugins:     c.Plugins,
+		Targets:     monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
 		File:        c.Config != "",
 		Deployments: file.Deployments,
 		Instances:   file.Instances,
@@ -100,6 +107,12 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 	}
 	if len(opts.Plugins) == 0 {
 		opts.Plugins = defaultPlugins
+	}
+	if len(opts.Targets.Allow) == 0 {
+		opts.Targets.Allow = file.Targets.Allow
+	}
+	if len(opts.Targets.Deny) == 0 {
+		opts.Targets.Deny = file.Targets.Deny
 	}
 	return opts
 }
@@ -143,8 +156,8 @@ func logHandler(format string, w io.Writer, level slog.Leveler) (slog.Handler, e
 }
 
 // reload reads the file again at each hangup and hands on what it says, until ctx ends.
-// A file that is no good changes nothing. The address and the database stay what they
-// are until the next start.
+// A file that is no good changes nothing. The other settings but the level of the
+// log stay what they are until the next start.
 func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, level *slog.LevelVar, log *slog.Logger) {
 	for {
 		select {
