@@ -135,6 +135,9 @@ func TestListenVerifies(t *testing.T) {
 		if !strings.Contains(line, `what has to be signed is "`) || !strings.Contains(line, `\"instance_id\":\"web-1\"`) {
 			t.Errorf("%s: printed %s", name, line)
 		}
+		if right := sign(secret, failed)[5]; name == "other secret" && !strings.HasSuffix(line, ", which makes "+right) {
+			t.Errorf("%s: the right signature, %s, is not printed: %s", name, right, line)
+		}
 		if strings.Contains(line, "c2VjcmV0") {
 			t.Errorf("%s: the secret was printed: %s", name, line)
 		}

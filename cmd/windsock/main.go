@@ -24,6 +24,7 @@ func main() {
 type commands struct {
 	Serve       ServeCmd       `cmd:"" help:"Run the service."`
 	Listen      ListenCmd      `cmd:"" help:"Receive callbacks and print them."`
+	Verify      VerifyCmd      `cmd:"" help:"Check the signature of a callback."`
 	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`

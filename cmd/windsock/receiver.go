@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if rc.Signer != nil {
 		if err := rc.Signer.Verify(body, r.Header); err != nil {
-			rc.refuse(w, http.StatusUnauthorized, fmt.Sprintf("%v; what has to be signed is %q", err, signedString(r.Header, body)))
+			rc.refuse(w, http.StatusUnauthorized, fmt.Sprintf("%v; what has to be signed is %q%s", err, signedString(r.Header, body), fitting(rc.Signer, r.Header, body)))
 			return
 		}
 	}
@@ -141,6 +142,29 @@ func bodyStatus(err error) int {
 		return http.StatusRequestEntityTooLarge
 	}
 	return http.StatusBadRequest
+}
+
+// fitting says which signature would have been the right one, if there is one.
+func fitting(signer *standardwebhooks.Webhook, h http.Header, body []byte) string {
+	if signature := signatureOf(signer, h, body); signature != "" {
+		return ", which makes " + signature
+	}
+	return ""
+}
+
+// signatureOf returns the signature that the headers should hold, or "" when one of those
+// it is made of is missing or is no time.
+func signatureOf(signer *standardwebhooks.Webhook, h http.Header, body []byte) string {
+	id := h.Get(standardwebhooks.HeaderWebhookID)
+	secs, err := strconv.ParseInt(h.Get(standardwebhooks.HeaderWebhookTimestamp), 10, 64)
+	if id == "" || err != nil {
+		return ""
+	}
+	signature, err := signer.Sign(id, time.Unix(secs, 0), body)
+	if err != nil {
+		return ""
+	}
+	return signature
 }
 
 // signedString is what a signature is made of, by Standard Webhooks.
