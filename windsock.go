@@ -255,8 +255,15 @@ type Instance struct {
 // Monitor is a third party that is registered to be called back.
 type Monitor struct {
 	MonitorSpec
-	ID        string    `json:"monitor_id"`
-	Signed    bool      `json:"signed"` // a secret is set; it is never shown
+	ID     string `json:"monitor_id"`
+	Signed bool   `json:"signed"` // a secret is set; it is never shown
+
+	OldUntil    time.Time `json:"old_secret_until,omitzero"` // until then the secret before signs, too
+	Authorized  bool      `json:"authorized"`                // a bearer token is set; it is never shown
+	HeaderNames []string  `json:"header_names,omitempty"`    // of the headers it asked for, whose values are never shown
+	OwnCA       bool      `json:"own_ca"`                    // it gave the certificates that are trusted
+	Certified   bool      `json:"certified"`                 // a client certificate is shown to it
+
 	Cursor    int64     `json:"cursor"` // every event up to here was delivered or is none of its business
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -274,10 +281,35 @@ type Delivery struct {
 	SuccessAt time.Time `json:"last_success_at,omitzero"`
 }
 
-// Target is a monitor as the deliverer needs it, with its secret.
+// Registration is what came of adding a monitor.
+type Registration struct {
+	Monitor
+	Created bool   // it was not there before
+	Made    Secret // the secret that was made for it, which cannot be had again
+}
+
+// Rotation is what came of giving a monitor another secret.
+type Rotation struct {
+	Made     Secret    // the secret that was made for it, which cannot be had again; "": it gave one
+	OldUntil time.Time // until then the secret before signs, too; zero: there was none
+}
+
+// Target is a monitor as the deliverer needs it, with its keys.
 type Target struct {
 	Monitor
-	Secret Secret
+	Secret    Secret
+	OldSecret Secret            // the one before; signs beside Secret until OldUntil
+	Bearer    Secret            // sent as Authorization: Bearer
+	Headers   map[string]Secret // sent as they are
+	TLS       TLS
+}
+
+// TLS is how a monitor is called by https, in PEM; "": the roots of the system, and no
+// certificate of ours. Equal ones may share connections.
+type TLS struct {
+	CA         string // the only ones that are trusted
+	ClientCert string
+	ClientKey  Secret
 }
 
 // Secret is text that shows itself to nobody: not in logs, errors or JSON.

@@ -23,14 +23,19 @@ type looks windsock.State
 func (l looks) Check(context.Context, string) (windsock.State, error) { return windsock.State(l), nil }
 
 func TestEveryOperationKeepsTheContract(t *testing.T) {
-	s := open(t, func(srv *api.Server) { srv.Checker = looks(windsock.Running) })
+	s := open(t, func(srv *api.Server) {
+		srv.Checker = looks(windsock.Running)
+	})
 
 	added := s.call("POST", "/api/monitors/add", s.example("addMonitor", "everything")).want(201)
 	s.call("POST", "/api/monitors/add", s.example("addMonitor", "everything")).want(200)
 	s.call("POST", "/api/monitors/add", s.example("addMonitor", "pool")).want(201).has(map[string]any{"signed": true, "secret": nil})
 	s.call("POST", "/api/monitors/add", "address=pager.example.com&port=8000&detections=START+DETECTED,FAIL+DETECTED&echo=true", "Content-Type", formType).want(201)
+	s.call("POST", "/api/monitors/add", s.example("addMonitor", "generated")).want(201).has(map[string]any{"signed": true, "authorized": true, "header_names": []any{"X-Team"}})
 	id := added.field("monitor_id").(string)
 	s.call("GET", "/api/monitors/"+id, "").want(200)
+	s.call("POST", "/api/monitors/"+id+"/secret", s.example("rotateSecret", "given")).want(200)
+	s.call("POST", "/api/monitors/"+id+"/secret", "").want(200)
 	s.call("GET", "/api/monitors/list?version=1&limit=2", "").want(200)
 	s.call("POST", "/api/monitors/remove", "monitor_id="+id+"&port=9000", "Content-Type", formType).want(200)
 

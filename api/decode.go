@@ -157,6 +157,8 @@ func decodeJSON(data []byte, dst any) error {
 		return windsock.Invalid(fieldName(semantic.JSONPointer), "is not known here")
 	case errors.As(err, &invalid):
 		return windsock.Invalid(fieldName(semantic.JSONPointer), "%s", invalid.Detail)
+	case semantic.GoType == reflect.TypeFor[windsock.Secret]():
+		return windsock.Invalid(fieldName(semantic.JSONPointer), "want a string") // not what was got
 	case len(semantic.JSONValue) > 0:
 		return windsock.Invalid(fieldName(semantic.JSONPointer), "want %s, got %s", wanted(semantic.GoType), windsock.Clip(string(semantic.JSONValue)))
 	}

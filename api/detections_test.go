@@ -98,8 +98,8 @@ func TestFormAndJSONAreEquivalent(t *testing.T) {
 		{web1, "state=FAIL+DETECTED&version=1&source=a&reason=why%3F&detected_at=2026-01-02T15:04:05Z&ttl=90&intent=requested",
 			`{"state":"FAIL DETECTED","version":"1","source":"a","reason":"why?","detected_at":"2026-01-02T15:04:05Z","ttl":90,"intent":"requested"}`},
 		{"/api/monitors/deployment/shop", "state=STOP+DETECTED&ttl=1m", `{"state":"STOP DETECTED","ttl":"1m"}`},
-		{add, "address=127.0.0.1&port=9000&path=/x&scope=pool:east&detections=all&subjects=instances&echo=true&name=n&scheme=https&secret=whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",
-			`{"address":"127.0.0.1","port":9000,"path":"/x","scope":"pool:east","detections":"all","subjects":"instances","echo":true,"name":"n","scheme":"https","secret":"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"}`},
+		{add, "address=127.0.0.1&port=9000&path=/x&scope=pool:east&detections=all&subjects=instances&echo=true&name=n&scheme=https&sign=true&secret=whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3&bearer=t0k%2Fen",
+			`{"address":"127.0.0.1","port":9000,"path":"/x","scope":"pool:east","detections":"all","subjects":"instances","echo":true,"name":"n","scheme":"https","sign":true,"secret":"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3","bearer":"t0k/en"}`},
 		{add, "address=127.0.0.1&port=9000&detections=FAIL+DETECTED,STOP+DETECTED", `{"address":"127.0.0.1","port":9000,"detections":["FAIL DETECTED","STOP DETECTED"]}`},
 		{"/api/monitors/remove", "monitor_id=m-1&address=127.0.0.1&port=9000&version=1", `{"monitor_id":"m-1","address":"127.0.0.1","port":9000,"version":"1"}`},
 	}
@@ -127,9 +127,17 @@ func (s taker) Record(ctx context.Context, obs []windsock.Observation) ([]windso
 	return s.Store.Record(ctx, obs)
 }
 
-func (s taker) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, secret windsock.Secret) (windsock.Monitor, bool, error) {
-	s.note(spec, string(secret))
-	return s.Store.AddMonitor(ctx, spec, secret)
+func (s taker) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys windsock.Keys) (windsock.Registration, error) {
+	s.note(spec, keys.Sign != nil && *keys.Sign, written(keys.Secret), written(keys.Bearer))
+	return s.Store.AddMonitor(ctx, spec, keys)
+}
+
+// written is a secret that does not hide itself.
+func written(secret *windsock.Secret) string {
+	if secret == nil {
+		return ""
+	}
+	return string(*secret)
 }
 
 func (s taker) RemoveMonitor(ctx context.Context, id, address string, port int) error {

@@ -37,12 +37,15 @@ func (s *willing) Monitor(context.Context, string) (windsock.Monitor, error) {
 	return windsock.Monitor{}, nil
 }
 
-func (s *willing) AddMonitor(_ context.Context, spec windsock.MonitorSpec, _ windsock.Secret) (windsock.Monitor, bool, error) {
+func (s *willing) AddMonitor(_ context.Context, spec windsock.MonitorSpec, keys windsock.Keys) (windsock.Registration, error) {
+	if err := keys.Complete(spec.Scheme); err != nil {
+		s.Errorf("added with %+v: %v", keys, err)
+	}
 	if again := spec; again.Complete() != nil || spec.Port < 1 || spec.Port > 65535 {
 		s.Errorf("added %+v", spec)
 	}
 	s.text(spec.Address, spec.Path, spec.Name, string(spec.Scope))
-	return windsock.Monitor{MonitorSpec: spec, ID: noID}, true, nil
+	return windsock.Registration{Monitor: windsock.Monitor{MonitorSpec: spec, ID: noID}, Created: true}, nil
 }
 
 func (s *willing) text(texts ...string) {
@@ -115,6 +118,7 @@ func FuzzAddMonitor(f *testing.F) {
 	for _, body := range []string{
 		`{"address":"127.0.0.1","port":9000}`,
 		`{"version":"1","name":"n","scheme":"https","address":"pager.example.com","port":443,"path":"/a","scope":"pool:east","detections":["FAIL DETECTED"],"subjects":"both","echo":true,"secret":"` + secret + `"}`,
+		`{"address":"::1","port":1,"sign":true,"bearer":"a.b","headers":{"x-team":"blue"},"scheme":"https","ca":"","client_cert":"","client_key":""}`,
 		`{"address":"::1","port":1,"detections":"all"}`,
 		`{"address":"::1","port":1,"detections":null,"secret":null}`,
 		`{"address":"10.0.0.300","port":-1}`, `{"port":1e400}`, `{"detections":[[[1]]]}`, `{`, `null`,

@@ -1,9 +1,8 @@
 package api
 
 import (
-	"encoding/base64"
 	"net/http"
-	"strings"
+	"time"
 
 	"windsock"
 )
@@ -11,13 +10,14 @@ import (
 // addition is what POST /api/monitors/add takes.
 type addition struct {
 	windsock.MonitorSpec
-	Secret *windsock.Secret `json:"secret"`
+	windsock.Keys
 }
 
 // added answers it.
 type added struct {
 	Result string `json:"result"`
 	windsock.Monitor
+	Secret string `json:"secret,omitempty"` // the one that was made, this once
 }
 
 func (s *Server) addMonitor(w http.ResponseWriter, r *http.Request) error {
@@ -25,36 +25,58 @@ func (s *Server) addMonitor(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &a, typeForm); err != nil {
 		return err
 	}
-	secret, err := checkSecret(a.Secret)
-	if err != nil {
+	if err := a.MonitorSpec.Complete(); err != nil {
 		return err
 	}
-	if err := a.Complete(); err != nil {
+	if err := a.Keys.Complete(a.Scheme); err != nil {
 		return err
 	}
-	m, created, err := s.Store.AddMonitor(r.Context(), a.MonitorSpec, secret)
+	m, err := s.Store.AddMonitor(r.Context(), a.MonitorSpec, a.Keys)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if created {
+	if m.Created {
 		status = http.StatusCreated
 	}
 	w.Header().Set("Location", "/api/monitors/"+m.ID)
-	return answer(w, status, added{success, s.overlay(m)})
+	w.Header().Set("Cache-Control", "no-store")
+	return answer(w, status, added{success, s.overlay(m.Monitor), string(m.Made)})
 }
 
-// checkSecret takes the secrets of Standard Webhooks: whsec_ and 24 to 64 bytes in base64.
-func checkSecret(given *windsock.Secret) (windsock.Secret, error) {
-	if given == nil {
-		return "", nil
+// rotation is what POST /api/monitors/{id}/secret takes.
+type rotation struct {
+	Version string           `json:"version"`
+	Secret  *windsock.Secret `json:"secret"`
+}
+
+func (s *Server) rotateSecret(w http.ResponseWriter, r *http.Request) error {
+	var in rotation
+	if r.ContentLength != 0 {
+		if err := decode(w, r, &in, typeForm); err != nil {
+			return err
+		}
 	}
-	text, ok := strings.CutPrefix(string(*given), "whsec_")
-	key, err := base64.StdEncoding.Strict().DecodeString(text)
-	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return "", windsock.Invalid("secret", "want whsec_ and the base64 of 24 to 64 bytes") // not what was got
+	if err := windsock.CheckVersion(in.Version); err != nil {
+		return err
 	}
-	return *given, nil
+	if in.Secret != nil {
+		if err := windsock.CheckSecret("secret", *in.Secret); err != nil {
+			return err
+		}
+	}
+	id := r.PathValue("id")
+	done, err := s.Store.RotateSecret(r.Context(), id, in.Secret)
+	if err != nil {
+		return at("id", err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return answer(w, http.StatusOK, struct {
+		Result    string    `json:"result"`
+		MonitorID string    `json:"monitor_id"`
+		Secret    string    `json:"secret,omitempty"` // the one that was made, this once
+		OldUntil  time.Time `json:"old_secret_until,omitzero"`
+	}{success, id, string(done.Made), done.OldUntil})
 }
 
 // removal is what POST /api/monitors/remove takes.

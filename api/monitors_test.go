@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -66,6 +67,90 @@ func TestSecretIsNeverShown(t *testing.T) {
 	}
 	if strings.Contains(s.logged.String(), "MDEyMzQ1") {
 		t.Error("the log shows it")
+	}
+}
+
+func TestAMadeSecretIsShownOnce(t *testing.T) {
+	s := open(t)
+	body := `{` + goodAdd + `,"sign":true}`
+	first := s.call("POST", add, body).want(201).has(map[string]any{"signed": true})
+	id, made := first.field("monitor_id").(string), first.field("secret").(string)
+	if first.header.Get("Cache-Control") != "no-store" {
+		t.Error("the answer may be kept")
+	}
+	s.call("POST", add, body).want(200).has(map[string]any{"signed": true, "secret": nil})
+	s.call("POST", add, `{`+goodAdd+`}`).want(200).has(map[string]any{"signed": true, "secret": nil})
+	rotated := s.call("POST", "/api/monitors/"+id+"/secret", "").want(200).has(map[string]any{"result": "success", "monitor_id": id})
+	if next := rotated.field("secret"); next == nil || next == made || rotated.field("old_secret_until") == nil || rotated.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("rotated: %s", rotated.body)
+	}
+	s.call("GET", "/api/monitors/"+id, "").want(200).has(map[string]any{"old_secret_until": rotated.field("old_secret_until"), "secret": nil})
+	s.call("POST", "/api/monitors/"+id+"/secret", "secret="+url.QueryEscape(secret), "Content-Type", formType).want(200).has(map[string]any{"secret": nil})
+	s.call("POST", add, `{`+goodAdd+`,"sign":false}`).want(200).has(map[string]any{"signed": false, "old_secret_until": nil})
+	s.call("POST", "/api/monitors/"+noID+"/secret", "").refused(404, "not-found", "id")
+	s.call("POST", "/api/monitors/"+id+"/secret", `{"secret":"whsec_short"}`).refused(400, "invalid", "secret")
+	s.call("POST", "/api/monitors/"+id+"/secret", `{"version":"2"}`).refused(400, "invalid", "version")
+	s.call("POST", "/api/monitors/"+id+"/secret", `{"sign":true}`).refused(400, "invalid", "sign")
+}
+
+// Whatever is given as a key shows up nowhere, also where it was given wrongly.
+func TestKeysAreNeverShown(t *testing.T) {
+	s := open(t)
+	const planted = "PLANTED"
+	good := `{"address":"127.0.0.1","port":9000,"bearer":"PLANTED-bearer","headers":{"X-Key":"PLANTED header"},"secret":"` + secret + `"}`
+	id := s.call("POST", add, good).want(201).has(map[string]any{"signed": true, "authorized": true, "header_names": []any{"X-Key"}}).field("monitor_id").(string)
+	answers := []answer{
+		s.call("POST", add, good).want(200),
+		s.call("POST", "/api/monitors/"+id+"/secret", `{"secret":"`+secret+`"}`).want(200),
+		s.call("POST", "/api/monitors/"+id+"/secret", `{"secret":"PLANTED"}`).refused(400, "invalid", "secret"),
+		s.call("GET", "/api/monitors/"+id, "").want(200),
+		s.call("GET", "/api/monitors/list", "").want(200),
+		s.call("GET", "/api/events", "").want(200),
+		s.call("GET", "/metrics", "").want(200),
+	}
+	for field, c := range map[string]struct{ at, json string }{
+		"bearer with a space":    {"bearer", `"bearer":"a PLANTED"`},
+		"bearer twice":           {"bearer", `"bearer":"PLANTED","bearer":"PLANTED"`},
+		"bearer as a number":     {"bearer", `"bearer":31415926`},
+		"header as a number":     {"headers.X-Key", `"headers":{"X-Key":31415926}`},
+		"bearer in a list":       {"bearer", `"bearer":["PLANTED"]`},
+		"secret in an object":    {"secret", `"secret":{"PLANTED":"PLANTED"}`},
+		"secret that is a word":  {"secret", `"secret":"PLANTED"`},
+		"header with a line":     {"headers.X-Key", `"headers":{"x-key":"PLANTED\n"}`},
+		"header of ours":         {"headers.Host", `"headers":{"host":"PLANTED"}`},
+		"header that is a list":  {"headers.X-Key", `"headers":{"X-Key":["PLANTED"]}`},
+		"headers in a list":      {"headers", `"headers":["PLANTED"]`},
+		"headers as text":        {"headers", `"headers":"PLANTED"`},
+		"half a text":            {"bearer", `"bearer":"PLANTED`},
+		"CA by http":             {"ca", `"ca":"PLANTED"`},
+		"CA that is none":        {"ca", `"scheme":"https","ca":"PLANTED"`},
+		"CA in a list":           {"ca", `"ca":["PLANTED"]`},
+		"certificate by http":    {"client_cert", `"client_cert":"PLANTED"`},
+		"key by http":            {"client_key", `"client_key":"PLANTED"`},
+		"key without its other":  {"client_cert", `"scheme":"https","client_key":"PLANTED"`},
+		"key that is none":       {"client_cert", `"scheme":"https","client_cert":"PLANTED","client_key":"PLANTED"`},
+		"key that is a list":     {"client_key", `"scheme":"https","client_key":["PLANTED"]`},
+		"not to sign, but with":  {"sign", `"sign":false,"secret":"` + secret + `"`},
+		"key that is no member":  {"key", `"key":"PLANTED"`},
+		"sign that is the token": {"sign", `"sign":"yes"`},
+	} {
+		t.Run(field, func(t *testing.T) {
+			body := `{"address":"127.0.0.1","port":9001,` + c.json + `}`
+			if field == "half a text" {
+				body = strings.TrimSuffix(body, "}")
+			}
+			answers = append(answers, s.in(t).call("POST", add, body).refused(400, "invalid", c.at))
+		})
+	}
+	answers = append(answers, s.call("POST", add, "address=127.0.0.1&port=1&bearer=a+PLANTED", "Content-Type", formType).refused(400, "invalid", "bearer"))
+	answers = append(answers, s.call("POST", add, "address=127.0.0.1&port=1&headers=PLANTED", "Content-Type", formType).refused(400, "invalid", "headers"))
+	for _, a := range answers {
+		if strings.Contains(string(a.body), planted) || strings.Contains(string(a.body), secret[6:]) || strings.Contains(string(a.body), "3141") {
+			t.Errorf("%s shows it: %s", a.name, a.body)
+		}
+	}
+	if logged := s.logged.String(); strings.Contains(logged, planted) || strings.Contains(logged, secret[6:]) {
+		t.Errorf("the log shows it: %s", logged)
 	}
 }
 

@@ -44,8 +44,9 @@ type Model interface {
 
 // Monitors keeps who is to be called back.
 type Monitors interface {
-	AddMonitor(context.Context, windsock.MonitorSpec, windsock.Secret) (m windsock.Monitor, created bool, err error)
-	RemoveMonitor(ctx context.Context, id, address string, port int) error // "" and 0 are not compared
+	AddMonitor(context.Context, windsock.MonitorSpec, windsock.Keys) (windsock.Registration, error)
+	RotateSecret(ctx context.Context, id string, given *windsock.Secret) (windsock.Rotation, error) // nil: one that is made
+	RemoveMonitor(ctx context.Context, id, address string, port int) error                          // "" and 0 are not compared
 	Monitors(ctx context.Context, after string, limit int) ([]windsock.Monitor, error)
 	Monitor(ctx context.Context, id string) (windsock.Monitor, error)
 }
@@ -112,6 +113,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/monitors/remove", nil, s.removeMonitor},
 		{"GET", "/api/monitors/list", []string{"version", "limit", "after"}, s.listMonitors},
 		{"GET", "/api/monitors/{id}", nil, s.showMonitor},
+		{"POST", "/api/monitors/{id}/secret", nil, s.rotateSecret},
 		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", nil, s.detectMany},

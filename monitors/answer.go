@@ -112,12 +112,11 @@ func clean(text string, t *windsock.Target) string {
 	return cut(text, maxKept)
 }
 
-// redact takes a monitor's secret and the parts of its path that may be one out of text.
+// redact takes a monitor's keys and the parts of its path that may be one out of text.
 func redact(text string, t *windsock.Target) string {
 	const hidden = "[hidden]"
-	if s := string(t.Secret); s != "" {
-		text = strings.ReplaceAll(text, s, hidden)
-		text = strings.ReplaceAll(text, strings.TrimPrefix(s, "whsec_"), hidden)
+	for _, key := range keysOf(t) {
+		text = strings.ReplaceAll(text, key, hidden)
 	}
 	for part := range strings.SplitSeq(t.Path, "/") {
 		if len(part) >= 8 {

@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"windsock"
 )
 
@@ -71,7 +69,13 @@ func (n *notice) encode(source, version string) {
 		msg.InstanceID = e.SubjectID
 	}
 	n.body, _ = json.Marshal(msg) // text, numbers and a map of text: it cannot fail
-	n.header = http.Header{
+	n.header = attributes(e.ID, source, string(e.Type), string(e.Kind)+"/"+e.SubjectID, e.Time, version)
+	n.header["Ce-Sequence"] = []string{fmt.Sprintf("%020d", e.Seq)} // sorts as text
+}
+
+// attributes returns the headers that depend on nothing but what is told.
+func attributes(id, source, kind, subject string, at time.Time, version string) http.Header {
+	return http.Header{
 		"Content-Type": {"application/json"},
 		"User-Agent":   {"windsock/" + version},
 		// So that a kept connection which the monitor just closed is replaced without
@@ -79,13 +83,12 @@ func (n *notice) encode(source, version string) {
 		"Idempotency-Key": {},
 
 		"Ce-Specversion": {"1.0"},
-		"Ce-Id":          {ceText(e.ID)},
+		"Ce-Id":          {ceText(id)},
 		"Ce-Source":      {ceText(source)},
-		"Ce-Type":        {ceText("windsock." + string(e.Type))},
-		"Ce-Subject":     {ceText(string(e.Kind) + "/" + e.SubjectID)},
-		"Ce-Sequence":    {fmt.Sprintf("%020d", e.Seq)}, // sorts as text
-		"Ce-Time":        {stamp(e.Time)},
-		"Webhook-Id":     {ceText(e.ID)},
+		"Ce-Type":        {ceText("windsock." + kind)},
+		"Ce-Subject":     {ceText(subject)},
+		"Ce-Time":        {stamp(at)},
+		"Webhook-Id":     {ceText(id)},
 	}
 }
 
@@ -123,44 +126,60 @@ func callbackURL(t *windsock.MonitorSpec, e *windsock.Event) string {
 	if e.Kind == windsock.KindInstance {
 		to += "instance/"
 	}
-	return cmp.Or(t.Scheme, "http") + "://" + net.JoinHostPort(t.Address, strconv.Itoa(t.Port)) + t.Path + to + url.PathEscape(e.SubjectID)
+	return baseURL(t) + to + url.PathEscape(e.SubjectID)
+}
+
+func baseURL(t *windsock.MonitorSpec) string {
+	return cmp.Or(t.Scheme, "http") + "://" + net.JoinHostPort(t.Address, strconv.Itoa(t.Port)) + t.Path
 }
 
 // call makes one try to deliver n, which ends with ctx.
 func (d *Deliverer) call(ctx context.Context, t *windsock.Target, n *notice) answer {
 	n.once.Do(func() { n.encode(d.Source, d.Version) })
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, callbackURL(&t.MonitorSpec, &n.Event), bytes.NewReader(n.body))
-	if err != nil {
-		return answer{failure: "its address and path make no URL"} // err would show them
-	}
 	now := time.Now()
-	req.Header = maps.Clone(n.header)
+	header := maps.Clone(n.header)
+	if failure := authenticate(header, t, now, n.body); failure != "" {
+		return answer{failure: failure}
+	}
+	got := d.send(ctx, t, callbackURL(&t.MonitorSpec, &n.Event), header, n.body, now)
+	return answer{failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
+}
+
+// A reply is what came back of a request.
+type reply struct {
+	failure string // why it is none that ends the matter; "": it is
+	status  int    // 0: nothing came
+	header  http.Header
+	body    []byte
+	broken  bool // not all of it came
+}
+
+// send makes one request to t, which ends with ctx.
+func (d *Deliverer) send(ctx context.Context, t *windsock.Target, to string, header http.Header, body []byte, now time.Time) reply {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return reply{failure: "its address and path make no URL"} // err would show them
+	}
+	req.Header = header
 	if d.ID != "" {
 		req.Header[windsock.IDHeader] = []string{d.ID}
 	}
-	req.Header["Webhook-Timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
-	if t.Secret != "" {
-		signer, err := standardwebhooks.NewWebhook(string(t.Secret))
-		if err != nil {
-			return answer{failure: "its secret is not whsec_ and base64"}
-		}
-		signature, err := signer.Sign(n.ID, now, n.body)
-		if err != nil {
-			return answer{failure: "cannot sign"}
-		}
-		req.Header["Webhook-Signature"] = []string{signature}
-	}
-	resp, err := d.Transport.RoundTrip(req)
+	transport, err := d.byTLS.of(t.TLS, d.Transport, now)
 	if err != nil {
-		return answer{failure: clean(cause(err), t)}
+		return reply{failure: err.Error()}
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return reply{failure: clean(cause(err), t)}
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	got := reply{status: resp.StatusCode, header: resp.Header}
+	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return answer{failure: clean(fmt.Sprintf("HTTP %d, then %s", resp.StatusCode, cause(err)), t)}
+		got.broken = true
+		got.failure = clean(fmt.Sprintf("HTTP %d, then %s", resp.StatusCode, cause(err)), t)
+		return got
 	}
-	return answer{
-		failure:    clean(judge(resp.StatusCode, body), t),
-		retryAfter: askedWait(resp.StatusCode, resp.Header, now),
-	}
+	got.failure = clean(judge(got.status, got.body), t)
+	return got
 }

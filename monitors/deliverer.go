@@ -70,6 +70,7 @@ type Deliverer struct {
 	sends *pool           // monitors for which a try is due
 	fills *pool           // monitors that have to read the log for themselves
 	saver *saver
+	byTLS transports
 
 	at      atomic.Int64 // every event up to here was handed on; the reader's
 	beat    atomic.Pointer[time.Time]
@@ -118,6 +119,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	if t, ok := d.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
+	d.byTLS.CloseIdleConnections()
 	return nil
 }
 

@@ -57,6 +57,9 @@ func (s *Store) tick(ctx context.Context, alive *time.Time) error {
 		if err := s.lookAhead(ctx); err != nil {
 			return err
 		}
+		if err := s.forget(ctx); err != nil {
+			return err
+		}
 		if err := s.markAlive(ctx); err != nil {
 			return err
 		}

@@ -21,7 +21,6 @@ type monitorRow struct {
 	Detections string `db:"detections"`
 	Subjects   string `db:"subjects"`
 	Echo       bool   `db:"echo"`
-	Secret     string `db:"secret"`
 	Cursor     int64  `db:"cursor"`
 	Attempts   int    `db:"attempts"`
 	NextTryAt  int64  `db:"next_try_at"`
@@ -29,9 +28,11 @@ type monitorRow struct {
 	LastError  string `db:"last_error"`
 	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
+	keyColumns
 }
 
-const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, secret,
+const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo,
+	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key,
 	cursor, attempts, next_try_at, success_at, last_error, created_at, updated_at FROM monitors v`
 
 func (r *monitorRow) target() windsock.Target {
@@ -40,7 +41,7 @@ func (r *monitorRow) target() windsock.Target {
 			Version: windsock.Version, Name: r.Name, Scheme: r.Scheme, Address: r.Address, Port: r.Port, Path: r.Path,
 			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo,
 		},
-		ID: r.ID, Signed: r.Secret != "", Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
+		ID: r.ID, Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
 		Delivery: windsock.Delivery{
 			State: "idle", Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), SuccessAt: fromMicros(r.SuccessAt), LastError: r.LastError,
 		},
@@ -51,36 +52,42 @@ func (r *monitorRow) target() windsock.Target {
 	if err := json.Unmarshal([]byte(r.Detections), &m.Detections); err != nil {
 		panic(fmt.Sprintf("store: detections %q: %v", r.Detections, err)) // only ever written by us
 	}
-	return windsock.Target{Monitor: m, Secret: windsock.Secret(r.Secret)}
+	t := windsock.Target{Monitor: m}
+	r.fill(&t)
+	return t
 }
 
-// AddMonitor registers a monitor, and reports whether it is a new one. One with the same
-// address, port, path and scope is the same monitor: it keeps its id and what it has
-// still to hear, and gets its new wishes. A new one hears what happens from now on.
-func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, secret windsock.Secret) (m windsock.Monitor, created bool, err error) {
+// AddMonitor registers a monitor. One with the same address, port, path and scope is the
+// same monitor: it keeps its id, the keys of which it says nothing, and what it has still
+// to hear, and gets its new wishes. A new one hears what happens from now on.
+func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys windsock.Keys) (r windsock.Registration, err error) {
 	if err := spec.Complete(); err != nil {
-		return m, false, err
+		return r, err
 	}
 	err = s.do(ctx, func(t *tx) error {
-		var ids []string
-		t.all(&ids, `SELECT id FROM monitors WHERE address = ? AND port = ? AND path = ? AND scope = ?`, spec.Address, spec.Port, spec.Path, spec.Scope)
-		created = len(ids) == 0
-		if created {
-			ids = []string{uuid.Must(uuid.NewV7()).String()}
+		var rows []monitorRow
+		t.all(&rows, monitorViews+` WHERE address = ? AND port = ? AND path = ? AND scope = ?`, spec.Address, spec.Port, spec.Path, spec.Scope)
+		if r.Created = len(rows) == 0; r.Created {
+			rows = []monitorRow{{ID: uuid.Must(uuid.NewV7()).String(), keyColumns: keyColumns{Headers: "{}"}}}
 		}
-		seq := t.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: ids[0]})
-		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, secret, cursor, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		row := &rows[0]
+		r.Made = row.take(keys, spec.Scheme)
+		seq := t.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: row.ID})
+		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo,
+				secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, cursor, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET
-				name = excluded.name, scheme = excluded.scheme, detections = excluded.detections, subjects = excluded.subjects,
-				echo = excluded.echo, secret = excluded.secret, updated_at = excluded.updated_at`,
-			ids[0], spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo,
-			string(secret), seq, t.micros, t.micros)
-		target, err := viewMonitor(t, ids[0])
-		m = target.Monitor
+				name = excluded.name, scheme = excluded.scheme, detections = excluded.detections, subjects = excluded.subjects, echo = excluded.echo,
+				secret = excluded.secret, old_secret = excluded.old_secret, old_until = excluded.old_until,
+				bearer = excluded.bearer, headers = excluded.headers,
+				ca = excluded.ca, client_cert = excluded.client_cert, client_key = excluded.client_key, updated_at = excluded.updated_at`,
+			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo,
+			row.Secret, row.OldSecret, row.OldUntil, row.Bearer, row.Headers, row.CA, row.Cert, row.Key, seq, t.micros, t.micros)
+		target, err := viewMonitor(t, row.ID)
+		r.Monitor = target.Monitor
 		return err
 	})
-	return m, created, err
+	return r, err
 }
 
 // RemoveMonitor ends a monitor's registration. It returns ErrConflict when an address or
@@ -140,11 +147,19 @@ func (s *Store) Targets(ctx context.Context) ([]windsock.Target, error) {
 }
 
 func viewMonitor(r queryer, id string) (t windsock.Target, err error) {
-	var rows []monitorRow
-	if err := lookup(r, &rows, windsock.KindMonitor, monitorViews, id, ourID); err != nil {
+	row, err := monitorByID(r, id)
+	if err != nil {
 		return t, err
 	}
-	return rows[0].target(), nil
+	return row.target(), nil
+}
+
+func monitorByID(r queryer, id string) (*monitorRow, error) {
+	var rows []monitorRow
+	if err := lookup(r, &rows, windsock.KindMonitor, monitorViews, id, ourID); err != nil {
+		return nil, err
+	}
+	return &rows[0], nil
 }
 
 // SaveProgress keeps how far monitors have come. A cursor never goes back; monitors that
