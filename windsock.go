@@ -312,6 +312,20 @@ type TLS struct {
 	ClientKey  Secret
 }
 
+// Pong is what came of a ping.
+type Pong struct {
+	Taken        bool     `json:"taken"` // as a callback would have been
+	Status       int      `json:"status,omitempty"`
+	Duration     Duration `json:"duration"` // from connecting to the end of the answer
+	Class        string   `json:"error_class,omitempty"`
+	Error        string   `json:"error,omitempty"`
+	Answer       string   `json:"answer,omitempty"` // without anything secret
+	URL          string   `json:"url"`
+	WebhookID    string   `json:"webhook_id"`
+	SignedString string   `json:"signed_string"` // what a signature of it is made of
+	Signature    string   `json:"signature,omitempty"`
+}
+
 // Secret is text that shows itself to nobody: not in logs, errors or JSON.
 type Secret string
 

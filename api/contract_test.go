@@ -24,7 +24,7 @@ func (l looks) Check(context.Context, string) (windsock.State, error) { return w
 
 func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s := open(t, func(srv *api.Server) {
-		srv.Checker = looks(windsock.Running)
+		srv.Checker, srv.Pinger = looks(windsock.Running), pongs{Taken: true, Status: 200}
 	})
 
 	added := s.call("POST", "/api/monitors/add", s.example("addMonitor", "everything")).want(201)
@@ -36,6 +36,7 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("GET", "/api/monitors/"+id, "").want(200)
 	s.call("POST", "/api/monitors/"+id+"/secret", s.example("rotateSecret", "given")).want(200)
 	s.call("POST", "/api/monitors/"+id+"/secret", "").want(200)
+	s.call("POST", "/api/monitors/"+id+"/ping", "").want(200)
 	s.call("GET", "/api/monitors/list?version=1&limit=2", "").want(200)
 	s.call("POST", "/api/monitors/remove", "monitor_id="+id+"&port=9000", "Content-Type", formType).want(200)
 

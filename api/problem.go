@@ -22,6 +22,7 @@ var (
 	errExists      = errors.New("there is one with this id already")
 	errNotProbed   = errors.New("it has no probe, so nothing can look at it")
 	errNoObserver  = errors.New("this process does not observe; ask one that does")
+	errNoDeliverer = errors.New("this process does not call back; ask one that does")
 	errNotReady    = errors.New("not ready")
 	errLoop        = errors.New("this is a callback of this very windsock; the monitor that it is for is registered with, or passes it on to, this address")
 	errAwait       = errors.New("the state was not reached in time")
@@ -53,6 +54,7 @@ var faults = []fault{
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too-large", "The body is too large"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media-type", "This content type is not read here"},
 	{errNoObserver, http.StatusServiceUnavailable, "no-observer", "Nobody can look now"},
+	{errNoDeliverer, http.StatusServiceUnavailable, "no-deliverer", "Nobody can call back now"},
 	{errNotReady, http.StatusServiceUnavailable, "not-ready", "Not ready"},
 	{errLoop, http.StatusLoopDetected, "loop", "Our own callback came back"},
 	{errAwait, http.StatusGatewayTimeout, "await-timeout", "The state was not reached in time"},

@@ -77,12 +77,13 @@ type Deliveries interface {
 	Delivery(monitorID string) (windsock.Delivery, bool)
 }
 
-// Server answers HTTP requests. Every field but Checker, Deliveries, Ready, Plugins and
-// ID has to be set.
+// Server answers HTTP requests. Every field but Checker, Deliveries, Pinger, Ready,
+// Plugins and ID has to be set.
 type Server struct {
 	Store      Store
 	Checker    Checker    // nil: this process observes nothing
 	Deliveries Deliveries // nil: this process delivers nothing
+	Pinger     Pinger     // nil: as well
 	Ready      []Beat     // the loops without which this process is not ready
 	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
 	Contract   []byte     // openapi.yaml
@@ -114,6 +115,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/monitors/list", []string{"version", "limit", "after"}, s.listMonitors},
 		{"GET", "/api/monitors/{id}", nil, s.showMonitor},
 		{"POST", "/api/monitors/{id}/secret", nil, s.rotateSecret},
+		{"POST", "/api/monitors/{id}/ping", nil, s.pingMonitor},
 		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", nil, s.detectMany},

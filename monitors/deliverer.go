@@ -71,6 +71,7 @@ type Deliverer struct {
 	fills *pool           // monitors that have to read the log for themselves
 	saver *saver
 	byTLS transports
+	pings atomic.Int32 // under way
 
 	at      atomic.Int64 // every event up to here was handed on; the reader's
 	beat    atomic.Pointer[time.Time]

@@ -58,6 +58,11 @@ func sign(id string, now time.Time, body []byte, secrets ...windsock.Secret) (st
 	return strings.Join(signatures, " "), nil
 }
 
+// signedString is what a signature is made of.
+func signedString(h http.Header, body []byte) string {
+	return h.Get("Webhook-Id") + "." + h.Get("Webhook-Timestamp") + "." + string(body)
+}
+
 // shortest is the length from which the value of a header is taken for a secret when it
 // comes back in a text: to hide every 1 or on would leave nothing of the text.
 const shortest = 4

@@ -130,6 +130,8 @@ func TestKeysDoNotShowWhenTheyAreSentBack(t *testing.T) {
 	p := start(t, l, nil, ours)
 	l.append(change("web", windsock.Failed))
 	kept := failure(t, p, "m")
+	pong, err := p.Ping(t.Context(), "m")
+	want(t, "error", err, nil)
 	p.stop()
 	if !strings.Contains(kept, "X-Key: [hidden]  X-On: 1") {
 		t.Errorf("kept as %q", kept)
@@ -138,7 +140,7 @@ func TestKeysDoNotShowWhenTheyAreSentBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]string{"kept": kept, "saved": l.progressOf("m").LastError, "logged": p.logged.String()}
+	places := map[string]string{"kept": kept, "saved": l.progressOf("m").LastError, "logged": p.logged.String(), "answer": pong.Answer, "error": pong.Error, "signed": pong.SignedString}
 	for _, m := range metrics {
 		places["metrics"] += m.String()
 	}

@@ -63,6 +63,10 @@ func TestListenPrintsALine(t *testing.T) {
 	if !strings.Contains(line, "START DETECTED  deployment  shop      unknown → running") || strings.ContainsAny(line, "\x1b\a") {
 		t.Errorf("got %q", line)
 	}
+	post(t, url+"/hooks/api/ping", `{"version":"1","type":"monitor.ping","monitor_id":"m-1"}`)
+	if line = await(t, p.Out, "ping"); !strings.HasSuffix(line, "ping            monitor     m-1") {
+		t.Errorf("got %q", line)
+	}
 	p.Stop()
 	p.exits(t, 0)
 }

@@ -41,6 +41,8 @@ type callbackBody struct {
 	Previous windsock.State `json:"previous_state"`
 	Reason   string         `json:"reason"`
 	Seq      int64          `json:"seq"`
+
+	MonitorID string `json:"monitor_id"` // of a ping
 }
 
 // String is the callback in one line, without anything that moves a cursor.
@@ -48,6 +50,9 @@ func (c *callback) String() string {
 	line := fmt.Sprintf("%s  %-14s  %-10s  %-8s  %s → %s  (seq %d)",
 		c.Received.Format(time.TimeOnly), cmp.Or(c.said.Word, "-"), c.Kind, c.ID,
 		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
+	if c.Kind == windsock.KindMonitor {
+		line = fmt.Sprintf("%s  ping            %-10s  %s", c.Received.Format(time.TimeOnly), c.Kind, c.ID)
+	}
 	if c.said.Reason != "" {
 		line += "  " + c.said.Reason
 	}
@@ -78,7 +83,7 @@ type receiver struct {
 	received atomic.Int64
 }
 
-var callbackPath = regexp.MustCompile(`/api/deployment/(instance/)?([^/]+)$`)
+var callbackPath = regexp.MustCompile(`/api/(?:ping|deployment/(instance/)?([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := callbackPath.FindStringSubmatch(r.URL.Path)
@@ -112,6 +117,9 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := json.Unmarshal(body, &c.said); err != nil {
 		rc.refuse(w, http.StatusBadRequest, fmt.Sprintf("no callback: %v", err))
 		return
+	}
+	if c.ID == "" {
+		c.Kind, c.ID = windsock.KindMonitor, c.said.MonitorID
 	}
 	c.Answered = cmp.Or(rc.Status, http.StatusOK)
 	if rc.received.Add(1) <= rc.Fail {
