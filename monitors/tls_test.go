@@ -192,7 +192,7 @@ func TestConnectionsAreNotSharedBetweenWays(t *testing.T) {
 
 func TestTransportsAreBounded(t *testing.T) {
 	var ts transports
-	usual := NewTransport()
+	usual := NewTransport(Guard{Self: onLoopback})
 	ca := newCA(t, "ours").pem
 	at := time.Now()
 	of := func(i int) http.RoundTripper {
