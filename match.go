@@ -37,15 +37,27 @@ func ScopesOf(e *Event) []Scope {
 			scopes = append(scopes, Scope(s.kind+":"+s.id))
 		}
 	}
-	if e.Kind == KindInstance {
+	switch e.Kind {
+	case KindInstance:
 		scopes = append(scopes, Scope("instance:"+e.SubjectID))
+	case KindLog:
+		scopes = scopes[:1] // the others are those of the same
+		if e.Scope != Global {
+			scopes = append(scopes, e.Scope)
+		}
 	}
 	return scopes
 }
 
 // Wants reports whether an event that lies in the monitor's scope is one to call it
 // back for: it asked for such words and such subjects, and did not say so itself.
+//
+// A gap is told to who lost something by it, whatever it asked for, and to those who
+// watch everything.
 func (m *Monitor) Wants(e *Event) bool {
+	if e.Kind == KindLog {
+		return e.SubjectID == m.ID || m.Scope == Global && m.Detections.All() && (m.Subjects == "" || m.Subjects == Both)
+	}
 	if e.Kind == KindMonitor || (m.Subjects != "" && m.Subjects != Both && string(e.Kind)+"s" != string(m.Subjects)) {
 		return false
 	}

@@ -220,3 +220,28 @@ func TestDetectionsComeBackAsTheyWere(t *testing.T) {
 		return nil
 	})
 }
+
+func TestAGapIsToldToWhoLostByItAndToWhoWatchesAll(t *testing.T) {
+	gap := Event{Type: LogGap, Kind: KindLog, SubjectID: "m", DeploymentID: "shop"}
+	gap.Scope, gap.Lost = "deployment:shop", 3
+	if got, want := ScopesOf(&gap), []Scope{Global, "deployment:shop"}; !slices.Equal(got, want) {
+		t.Errorf("it lies in %v, want %v", got, want)
+	}
+	for name, tc := range map[string]struct {
+		id   string
+		spec MonitorSpec
+		want bool
+	}{
+		"who lost":                       {"m", MonitorSpec{Scope: "deployment:shop", Subjects: OnlyInstances, Detections: Detections{StopDetected}}, true},
+		"who watches all":                {"other", MonitorSpec{Scope: Global, Detections: Detections{"all"}}, true},
+		"who watches all instances":      {"other", MonitorSpec{Scope: Global, Subjects: OnlyInstances, Detections: Detections{"all"}}, false},
+		"who watches the three words":    {"other", MonitorSpec{Scope: Global}, false},
+		"who watches all of this scope":  {"other", MonitorSpec{Scope: "deployment:shop", Detections: Detections{"all"}}, false},
+		"who watches all of another one": {"other", MonitorSpec{Scope: "pool:east", Detections: Detections{"all"}}, false},
+	} {
+		m := Monitor{ID: tc.id, MonitorSpec: tc.spec}
+		if got := m.Wants(&gap); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -112,11 +112,13 @@ func Heard(next State) Word {
 // Kind says what sort of thing an id names.
 type Kind string
 
-// Deployments and instances have a state; monitors only have a history.
+// Deployments and instances have a state; monitors, and the log itself, only have a
+// history.
 const (
 	KindDeployment Kind = "deployment"
 	KindInstance   Kind = "instance"
 	KindMonitor    Kind = "monitor"
+	KindLog        Kind = "log"
 )
 
 // Subject is what evidence and events are about.
@@ -178,6 +180,7 @@ const (
 	DeploymentRemoved  EventType = "deployment.removed"
 	MonitorAdded       EventType = "monitor.added"
 	MonitorRemoved     EventType = "monitor.removed"
+	LogGap             EventType = "log.gap" // a monitor lost events; its id is the subject's
 )
 
 // Event is one entry of the log. It holds all that a callback says, so that every try
@@ -211,6 +214,12 @@ type EventData struct {
 	Suspect   bool              `json:"suspect,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`  // of the deployment, as it then was
 	Instances []string          `json:"instances,omitempty"` // the failing ones, on a deployment event; the first MaxNamed
+
+	// Of a LogGap: what was lost, of those events between two that concern the monitor.
+	Scope    Scope `json:"scope,omitempty"` // the monitor's
+	FirstSeq int64 `json:"first_seq,omitempty"`
+	LastSeq  int64 `json:"last_seq,omitempty"`
+	Lost     int64 `json:"lost,omitempty"`
 }
 
 // MaxNamed is how many failing instances an event names.

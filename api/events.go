@@ -23,7 +23,7 @@ const (
 var eventTypes = []windsock.EventType{
 	windsock.InstanceState, windsock.InstanceFlags, windsock.InstanceDeclared, windsock.InstanceRemoved,
 	windsock.DeploymentState, windsock.DeploymentFlags, windsock.DeploymentDeclared, windsock.DeploymentRemoved,
-	windsock.MonitorAdded, windsock.MonitorRemoved,
+	windsock.MonitorAdded, windsock.MonitorRemoved, windsock.LogGap,
 }
 
 // events shows a page of the log, waits for one, or streams it.
@@ -76,7 +76,7 @@ func eventFilter(q *query) windsock.EventFilter {
 			f.Scope = windsock.Scope(kind + ":" + q.Get(kind))
 		}
 	}
-	kinds := []windsock.Kind{windsock.KindDeployment, windsock.KindInstance, windsock.KindMonitor}
+	kinds := []windsock.Kind{windsock.KindDeployment, windsock.KindInstance, windsock.KindMonitor, windsock.KindLog}
 	if f.Kind != "" && !slices.Contains(kinds, f.Kind) {
 		q.refuse("kind", "want one of %v, got %q", kinds, windsock.Clip(string(f.Kind)))
 	}

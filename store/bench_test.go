@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"windsock"
 )
@@ -102,5 +105,60 @@ func BenchmarkList(b *testing.B) {
 		if err != nil || len(list) != 1000 {
 			b.Fatal(len(list), err)
 		}
+	}
+}
+
+// BenchmarkPruning is how long a post waits, from eight callers, while a million old
+// events are deleted, beside how long it waits otherwise.
+func BenchmarkPruning(b *testing.B) {
+	for _, pruning := range []bool{false, true} {
+		b.Run(fmt.Sprint("pruning=", pruning), func(b *testing.B) {
+			s := fleet(b, 1000)
+			fill(b, s, 1_000_000)
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			var pruner, posters sync.WaitGroup
+			var n atomic.Int64
+			var mu sync.Mutex
+			var took []time.Duration
+			b.ResetTimer()
+			if pruning {
+				r := &Retention{Store: s, Age: time.Hour, Events: 1, Horizon: 1}
+				pruner.Go(func() {
+					if err := r.pass(ctx); err != nil && ctx.Err() == nil {
+						b.Error(err)
+					}
+				})
+			}
+			for c := range 8 {
+				posters.Go(func() {
+					var own []time.Duration
+					for k := 0; n.Add(1) <= int64(b.N); k++ {
+						state := []windsock.State{windsock.Failed, windsock.Running}[k%2]
+						begun := time.Now()
+						if _, err := s.Record(b.Context(), []windsock.Observation{instanceSaid(fmt.Sprintf("instance-%06d", c*10), "bench", state)}); err != nil {
+							b.Error(err)
+							return
+						}
+						own = append(own, time.Since(begun))
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					took = append(took, own...)
+				})
+			}
+			posters.Wait()
+			b.StopTimer()
+			cancel()
+			pruner.Wait()
+			l, err := s.extent(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+			b.ReportMetric(float64(l.Pruned)/b.Elapsed().Seconds(), "pruned/s")
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,9 +24,10 @@ const readers = 4
 // it likes. Immediate transactions take the write lock at once: one that first reads
 // and then writes cannot wait for it (its snapshot is stale) and fails within
 // microseconds. FULL makes a commit survive a power cut. SQLite need not lock a
-// connection, as database/sql lets one goroutine at a time have it.
+// connection, as database/sql lets one goroutine at a time have it. A file that is made
+// anew can give room back (see giveBack).
 func writerDSN(path string) string {
-	return dsn(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64&_mutex=no")
+	return dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64&_mutex=no")
 }
 
 // readerDSN opens the file for reading.
@@ -76,4 +78,31 @@ func (s *Store) makeRoom() {
 	if _, err := s.write.Exec(`PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		s.Logger.Debug("the write-ahead log cannot be moved into the database", "error", err)
 	}
+}
+
+// A file keeps the pages that came free and fills them again. Only when they are many
+// are some given back: those at the end of the file are moved into free ones, and it is
+// cut off.
+const (
+	freeShare = 4    // one page in so many may be free,
+	freePages = 1024 // and so many anyway
+	pagesBack = 256  // given back in one transaction
+)
+
+// giveBack gives some free room of the file back, and reports whether there is more.
+func (s *Store) giveBack(ctx context.Context) (more bool, err error) {
+	var pages, free int64
+	return more, s.do(ctx, func(t *tx) error {
+		t.get(&pages, `PRAGMA page_count`)
+		t.get(&free, `PRAGMA freelist_count`)
+		if more = free > freePages && free > pages/freeShare; !more {
+			return t.err
+		}
+		before := free
+		t.rows(func(func(...any) error) error { return nil }, fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, pagesBack)) // a row for each page
+		t.get(&free, `PRAGMA freelist_count`)
+		more = free < before
+		t.dirty = t.dirty || more
+		return t.err
+	})
 }

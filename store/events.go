@@ -14,7 +14,7 @@ import (
 func (t *tx) log(e *windsock.Event) int64 {
 	t.head++
 	data := "{}" // mostly
-	if e.Stale || e.Suspect || len(e.Metadata) > 0 || len(e.Instances) > 0 {
+	if e.Stale || e.Suspect || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Lost > 0 {
 		data = jsonText(e.EventData)
 	}
 	t.exec(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
@@ -63,32 +63,23 @@ func (s *Store) event(r *eventRow) (e windsock.Event, err error) {
 // Events returns up to limit events that f selects, of those after the seq after, in
 // order. It returns ErrPruned when there were some that are no longer kept.
 func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error) {
-	var pruned int64
-	if err := s.read.GetContext(ctx, &pruned, `SELECT pruned FROM log`); err != nil {
-		return nil, unavailable(err)
-	}
-	if after < pruned {
-		return nil, fmt.Errorf("events up to %d are %w", pruned, windsock.ErrPruned)
-	}
 	q := selecting(`SELECT seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected,
 		source, reason, detected_at, data FROM events`)
 	q.where(`seq > ?`, after)
-	switch kind, id, _ := strings.Cut(string(f.Scope), ":"); kind {
-	case "provider":
-		q.where(`provider = ?`, id)
-	case "pool":
-		q.where(`pool = ?`, id)
-	case "deployment":
-		q.where(`deployment_id = ?`, id)
-	case "instance":
-		q.where(`kind = 'instance' AND subject_id = ?`, id)
-	}
+	q.whereScope(f.Scope)
 	q.whereIf(f.Kind != "", `kind = ?`, f.Kind)
 	q.whereIf(f.Type != "", `type = ?`, f.Type)
 	q.whereIf(f.Word != "", `word = ?`, f.Word)
 	var rows []eventRow
 	if err := q.page(ctx, s.read, &rows, `seq`, limit); err != nil {
 		return nil, err
+	}
+	var pruned int64 // after the events: what is missing of them was pruned before
+	if err := s.read.GetContext(ctx, &pruned, `SELECT pruned FROM log`); err != nil {
+		return nil, unavailable(err)
+	}
+	if after < pruned {
+		return nil, fmt.Errorf("events up to %d are %w", pruned, windsock.ErrPruned)
 	}
 	events := make([]windsock.Event, len(rows))
 	for i := range rows {
@@ -98,6 +89,21 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 		}
 	}
 	return events, nil
+}
+
+// whereScope adds the condition that an event lies in a scope. That of an instance has
+// the gaps of all monitors, too: they are few, and only their data says whose they are.
+func (q *query) whereScope(scope windsock.Scope) {
+	switch kind, id, _ := strings.Cut(string(scope), ":"); kind {
+	case "provider":
+		q.where(`provider = ?`, id)
+	case "pool":
+		q.where(`pool = ?`, id)
+	case "deployment":
+		q.where(`deployment_id = ?`, id)
+	case "instance":
+		q.where(`(kind = 'instance' AND subject_id = ? OR kind = 'log')`, id)
+	}
 }
 
 // Head returns the seq of the newest event.

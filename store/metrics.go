@@ -17,6 +17,7 @@ type Metrics struct {
 	commit  prometheus.Histogram
 	batch   prometheus.Histogram
 	events  *prometheus.CounterVec
+	pruned  prometheus.Counter
 	watched sync.Once
 }
 
@@ -35,9 +36,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "windsock_events_total", Help: "Events appended to the log, by type.",
 		}, []string{"type"}),
+		pruned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "windsock_events_pruned_total", Help: "Old events deleted from the log.",
+		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.commit, m.batch, m.events)
+		reg.MustRegister(m.commit, m.batch, m.events, m.pruned)
 	}
 	return m
 }
@@ -59,7 +63,7 @@ func (m *Metrics) watch(s *Store) {
 		return
 	}
 	m.watched.Do(func() {
-		m.reg.MustRegister(states{s},
+		m.reg.MustRegister(states{s}, logSize{s},
 			collectors.NewDBStatsCollector(s.write.DB, "write"), collectors.NewDBStatsCollector(s.read.DB, "read"))
 	})
 }
@@ -113,4 +117,34 @@ func (c states) Collect(ch chan<- prometheus.Metric) {
 	for k, v := range n {
 		ch <- prometheus.MustNewConstMetric(statesDesc, prometheus.GaugeValue, float64(v), string(k.kind), k.provider, k.pool, string(k.state))
 	}
+}
+
+// logSize collects how much of the log is kept.
+type logSize struct{ *Store }
+
+var (
+	logEventsDesc = prometheus.NewDesc("windsock_log_events", "Events that are kept in the log.", nil, nil)
+	logOldestDesc = prometheus.NewDesc("windsock_log_oldest_seconds", "Age of the oldest event that is kept.", nil, nil)
+)
+
+func (logSize) Describe(ch chan<- *prometheus.Desc) { ch <- logEventsDesc; ch <- logOldestDesc }
+
+func (c logSize) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var at []int64
+	l, err := c.extent(ctx)
+	if err == nil {
+		err = c.read.SelectContext(ctx, &at, `SELECT at FROM events ORDER BY seq LIMIT 1`)
+	}
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(logEventsDesc, err)
+		return
+	}
+	oldest := 0.0
+	if len(at) > 0 {
+		oldest = max(c.now().Sub(fromMicros(at[0])), 0).Seconds()
+	}
+	ch <- prometheus.MustNewConstMetric(logEventsDesc, prometheus.GaugeValue, float64(l.Head-l.Pruned))
+	ch <- prometheus.MustNewConstMetric(logOldestDesc, prometheus.GaugeValue, oldest)
 }

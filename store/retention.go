@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"time"
+
+	"windsock"
+)
+
+// Retention keeps the log from growing for ever. Store, Age, Events and Horizon are to
+// be set.
+//
+// An event is old when it is older than Age, or when Events newer ones are there. Old
+// events are deleted once every monitor is past them. A monitor that is behind holds
+// them, but no further than Horizon times these bounds: then it loses all that is old,
+// and the log says so.
+type Retention struct {
+	Store   *Store
+	Age     time.Duration
+	Events  int64
+	Horizon int64
+	Every   time.Duration // from one pass to the next; default a minute
+}
+
+// pruneStep is how many events one transaction deletes: whoever writes meanwhile waits
+// for no more than that. Afterwards the writer is left to the others for pruneRest times
+// as long as it took.
+const (
+	pruneStep = 500
+	pruneRest = 3
+)
+
+// countStep is how many events are looked at in one query where many are counted, as one
+// that goes on for long keeps the write-ahead log from being emptied.
+const countStep = 100_000
+
+// Run prunes until ctx ends. It returns nil. The first pass waits, too: after a start
+// the monitors first hear what is due.
+func (r *Retention) Run(ctx context.Context) error {
+	every := r.Every
+	if every == 0 {
+		every = time.Minute
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for failing := false; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := r.pass(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			r.Store.Logger.Error("old events are not deleted, will go on trying", "error", err)
+		case err == nil && failing:
+			r.Store.Logger.Info("old events are deleted again")
+		}
+		failing = err != nil
+	}
+}
+
+// pass deletes what is old now.
+func (r *Retention) pass(ctx context.Context) error {
+	old, err := r.old(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if old > 0 {
+		horizon, err := r.old(ctx, r.Horizon)
+		if err != nil {
+			return err
+		}
+		if horizon > 0 {
+			if err := r.leaveBehind(ctx, horizon, old); err != nil {
+				return err
+			}
+		}
+		if err := r.inSteps(ctx, func() (bool, error) { return r.Store.prune(ctx, old) }); err != nil {
+			return err
+		}
+	}
+	return r.inSteps(ctx, func() (bool, error) { return r.Store.giveBack(ctx) })
+}
+
+// inSteps takes one step after the other, with rests, until there are no more.
+func (r *Retention) inSteps(ctx context.Context, step func() (more bool, err error)) error {
+	for {
+		begun := time.Now()
+		more, err := step()
+		if err != nil || !more {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pruneRest * time.Since(begun)):
+		}
+	}
+}
+
+// old returns the seq of the newest event that is beyond so many times the bounds; 0
+// when none is that is still kept.
+func (r *Retention) old(ctx context.Context, times int64) (int64, error) {
+	l, err := r.Store.extent(ctx)
+	if err != nil {
+		return 0, err
+	}
+	cutoff := micros(r.Store.now().Add(-time.Duration(times) * r.Age))
+	n := sort.Search(int(l.Head-l.Pruned), func(i int) bool { // times rise with seq, but for a clock that was set back
+		var at int64
+		if err == nil {
+			err = r.Store.read.GetContext(ctx, &at, `SELECT at FROM events WHERE seq = ?`, l.Pruned+1+int64(i))
+		}
+		return at >= cutoff
+	})
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	seq := max(l.Pruned+int64(n), l.Head-times*r.Events)
+	if seq <= l.Pruned {
+		return 0, nil
+	}
+	return seq, nil
+}
+
+// extent is which part of the log is kept.
+type extent struct {
+	Head   int64 `db:"head"`
+	Pruned int64 `db:"pruned"`
+}
+
+func (s *Store) extent(ctx context.Context) (l extent, err error) {
+	return l, unavailable(s.read.GetContext(ctx, &l, `SELECT head, pruned FROM log`))
+}
+
+// prune deletes the first of the events up to a seq that every monitor is past, and
+// reports whether there are more.
+func (s *Store) prune(ctx context.Context, to int64) (more bool, err error) {
+	var n int64
+	err = s.do(ctx, func(t *tx) error {
+		var pruned, held int64
+		t.get(&pruned, `SELECT pruned FROM log`)
+		t.get(&held, `SELECT coalesce(min(cursor), ?) FROM monitors`, to)
+		end := min(to, held, pruned+pruneStep)
+		if n = end - pruned; n <= 0 {
+			return t.err
+		}
+		t.exec(`DELETE FROM events WHERE seq <= ?`, end)
+		t.exec(`UPDATE log SET pruned = ?`, end)
+		return t.err
+	})
+	if err != nil || n <= 0 {
+		return false, err
+	}
+	s.Metrics.pruned.Add(float64(n))
+	return n == pruneStep, nil
+}
+
+// leaveBehind moves the monitors that are not yet past horizon to the seq to.
+func (r *Retention) leaveBehind(ctx context.Context, horizon, to int64) error {
+	targets, err := r.Store.Targets(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range targets {
+		if m := &targets[i].Monitor; m.Cursor < horizon {
+			if err := r.Store.leaveBehind(ctx, m, horizon, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leaveBehind moves one monitor to the seq to, and logs what it loses, if it is anything.
+// That takes as long as counting does, and so is done before; the monitor may have got
+// further since.
+func (s *Store) leaveBehind(ctx context.Context, m *windsock.Monitor, horizon, to int64) error {
+	var lost int64
+	for after := m.Cursor; after < to; after += countStep {
+		n, err := concerning(reader{ctx, s.read}, m, after, min(to, after+countStep))
+		if err != nil {
+			return err
+		}
+		lost += n
+	}
+	return s.do(ctx, func(t *tx) error {
+		var now []int64
+		t.all(&now, `SELECT cursor FROM monitors WHERE id = ?`, m.ID)
+		if t.err != nil || len(now) == 0 || now[0] >= horizon {
+			return t.err
+		}
+		heard, err := concerning(t, m, m.Cursor, now[0])
+		if err != nil {
+			return err
+		}
+		if lost -= heard; lost > 0 {
+			e := gap(m, now[0]+1, to, lost)
+			t.log(&e)
+			s.Logger.Warn("a monitor that is too far behind loses events", "monitor", m.ID, "first_seq", now[0]+1, "last_seq", to, "lost", lost)
+		}
+		t.exec(`UPDATE monitors SET cursor = ? WHERE id = ?`, to, m.ID)
+		return t.err
+	})
+}
+
+// gap is the event that a monitor lost others. It lies in the monitor's scope.
+func gap(m *windsock.Monitor, first, last, lost int64) windsock.Event {
+	e := windsock.Event{Type: windsock.LogGap, Kind: windsock.KindLog, SubjectID: m.ID}
+	e.Scope, e.FirstSeq, e.LastSeq, e.Lost = m.Scope, first, last, lost
+	switch kind, id, _ := strings.Cut(string(m.Scope), ":"); kind {
+	case "provider":
+		e.Provider = id
+	case "pool":
+		e.Pool = id
+	case "deployment":
+		e.DeploymentID = id
+	}
+	return e
+}
+
+// concerning counts the events after one seq, up to another, that a monitor is called
+// back for.
+func concerning(r queryer, m *windsock.Monitor, after, to int64) (n int64, err error) {
+	q := selecting(`SELECT kind, word, source, CASE WHEN kind = 'log' THEN subject_id ELSE '' END AS subject, count(*) AS n FROM events`)
+	q.where(`seq > ? AND seq <= ?`, after, to)
+	q.whereScope(m.Scope)
+	q.text.WriteString(` GROUP BY 1, 2, 3, 4`)
+	var groups []struct {
+		Kind    windsock.Kind `db:"kind"`
+		Word    windsock.Word `db:"word"`
+		Source  string        `db:"source"`
+		Subject string        `db:"subject"`
+		N       int64         `db:"n"`
+	}
+	err = r.query(&groups, q.text.String(), q.args...)
+	for _, g := range groups {
+		if m.Wants(&windsock.Event{Kind: g.Kind, SubjectID: g.Subject, Word: g.Word, Source: g.Source}) {
+			n += g.N
+		}
+	}
+	return n, err
+}
