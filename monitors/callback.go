@@ -48,6 +48,11 @@ type message struct {
 	Stale        bool               `json:"stale,omitempty"`
 	Suspect      bool               `json:"suspect,omitempty"`
 	Instances    []string           `json:"instances,omitempty"`
+
+	MonitorID string `json:"monitor_id,omitempty"` // who lost events, of a gap
+	FirstSeq  int64  `json:"first_seq,omitempty"`
+	LastSeq   int64  `json:"last_seq,omitempty"`
+	Lost      int64  `json:"lost,omitempty"`
 }
 
 // encode makes the body and the headers. They depend on the event alone, so that every
@@ -67,6 +72,8 @@ func (n *notice) encode(source, version string) {
 		msg.DeploymentID = e.SubjectID
 	case windsock.KindInstance:
 		msg.InstanceID = e.SubjectID
+	case windsock.KindLog:
+		msg.MonitorID, msg.FirstSeq, msg.LastSeq, msg.Lost = e.SubjectID, e.FirstSeq, e.LastSeq, e.Lost
 	}
 	n.body, _ = json.Marshal(msg) // text, numbers and a map of text: it cannot fail
 	n.header = attributes(e.ID, source, string(e.Type), string(e.Kind)+"/"+e.SubjectID, e.Time, version)
@@ -122,11 +129,14 @@ func escaped(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }
 
 // callbackURL returns where a monitor hears of an event.
 func callbackURL(t *windsock.MonitorSpec, e *windsock.Event) string {
-	to := "/api/deployment/"
-	if e.Kind == windsock.KindInstance {
-		to += "instance/"
+	to := "/api/deployment/" + url.PathEscape(e.SubjectID)
+	switch e.Kind {
+	case windsock.KindInstance:
+		to = "/api/deployment/instance/" + url.PathEscape(e.SubjectID)
+	case windsock.KindLog:
+		to = "/api/gap"
 	}
-	return baseURL(t) + to + url.PathEscape(e.SubjectID)
+	return baseURL(t) + to
 }
 
 func baseURL(t *windsock.MonitorSpec) string {

@@ -40,7 +40,8 @@ const (
 	pageSize   = 500             // events the reader takes from the log at once
 	fillSize   = 100             // events a monitor that lags takes from it at once
 	fillers    = 2               // monitors that read for themselves at the same time
-	idleLag    = 10_000          // events that a monitor's saved cursor may be behind for want of anything to deliver
+	idleLag    = 10_000          // events that a monitor's saved cursor may be behind for want of anything to deliver,
+	idleAge    = time.Hour       // and for how long: it holds what is old in the log
 	maxCatchUp = 2 * idleLag     // events that are read again for all at the start; who is further behind reads for itself
 	breath     = time.Second     // after a failure to read
 	lastSave   = 2 * time.Second // for the save at the end
@@ -76,7 +77,8 @@ type Deliverer struct {
 	at      atomic.Int64 // every event up to here was handed on; the reader's
 	beat    atomic.Pointer[time.Time]
 	loaded  int64 // what the log says of monitors up to here is known from Targets
-	swept   int64 // when the idle monitors' cursors were last looked at
+	swept   int64 // when the idle monitors' cursors were last looked at, by the log
+	sweptAt time.Time
 	index   map[windsock.Scope][]*monitor
 	reading trouble
 	filling trouble
@@ -181,6 +183,10 @@ func (d *Deliverer) follow(ctx context.Context) {
 			err = d.load(ctx)
 			loaded = err == nil
 		}
+		if errors.Is(err, windsock.ErrPruned) {
+			d.Logger.Warn("the log does not reach back to what was read last, going on where the monitors are now", "after", d.at.Load())
+			loaded, err = false, nil
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -205,7 +211,8 @@ func (d *Deliverer) load(ctx context.Context) error {
 	}
 	begin = max(begin, d.loaded-maxCatchUp)
 	d.at.Store(begin)
-	d.swept = begin
+	d.swept, d.sweptAt = begin, time.Now()
+	d.keepOnly(targets)
 	for i := range targets {
 		d.add(&targets[i])
 	}
@@ -225,6 +232,7 @@ func (d *Deliverer) advance(ctx context.Context) error {
 				return err
 			}
 		} else {
+			d.skip(e)
 			d.hand(e)
 		}
 		d.at.Store(e.Seq) // only now: a monitor that is not waiting for anything is as far as this
@@ -323,16 +331,21 @@ func (d *Deliverer) unlist(m *monitor) {
 }
 
 // sweep has the cursors of monitors saved that had nothing to do for so many events
-// that a start after a crash would read too much again.
+// that a start after a crash would read too much again, or for so long that they hold
+// what is old in the log.
 func (d *Deliverer) sweep() {
-	at := d.at.Load()
-	if at-d.swept < idleLag {
+	at, now := d.at.Load(), time.Now()
+	hourly := now.Sub(d.sweptAt).Abs() >= idleAge
+	if at-d.swept < idleLag && !hourly {
 		return
 	}
 	d.swept = at
+	if hourly {
+		d.sweptAt = now
+	}
 	for _, m := range d.byID {
 		m.mu.Lock()
-		if !m.waits() && at-m.cursor >= idleLag {
+		if behind := at - m.cursor; !m.waits() && (behind >= idleLag || hourly && behind > 0) {
 			d.saver.mark(m)
 		}
 		m.mu.Unlock()
@@ -414,6 +427,11 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	part, filling := m.toRead()
 	m.mu.Unlock()
 	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope})
+	if errors.Is(err, windsock.ErrPruned) {
+		err = d.catchUp(ctx, m)
+		part = span{} // nothing of it was read
+		sleep(ctx, breath)
+	}
 	if ctx.Err() != nil {
 		return false
 	}
@@ -428,7 +446,7 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case t != m.target: // what was read is not what it wants now
+	case part.empty(), t != m.target: // what was read is not what it wants now
 	case filling:
 		m.fill(events, part)
 	default:

@@ -37,6 +37,7 @@ type memLog struct {
 	saved    int                          // rows
 	broken   error                        // what SaveProgress answers
 	blind    error                        // what Events answers
+	pruned   int64                        // what was before is no longer kept
 	slow     time.Duration                // how long Events takes after it has read, for a scope
 	news     chan struct{}
 }
@@ -98,6 +99,9 @@ func (l *memLog) remove(id string) {
 func (l *memLog) Events(_ context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error) {
 	l.mu.Lock()
 	err, slow := l.blind, l.slow
+	if after < l.pruned {
+		err = windsock.ErrPruned
+	}
 	var page []windsock.Event
 	for i := after; i < int64(len(l.events)) && len(page) < limit; i++ {
 		if e := l.events[i]; f.Scope == "" || slices.Contains(windsock.ScopesOf(&e), f.Scope) {
@@ -172,7 +176,7 @@ func (l *memLog) SaveProgress(_ context.Context, progress []windsock.Progress) e
 		return l.broken
 	}
 	for _, p := range progress {
-		if _, ok := l.targets[p.MonitorID]; ok {
+		if _, ok := l.targets[p.MonitorID]; ok && p.Cursor >= l.progress[p.MonitorID].Cursor && p.Cursor >= l.pruned {
 			l.progress[p.MonitorID] = p
 			l.saved++
 		}

@@ -75,6 +75,7 @@ func (m *monitor) rewind(at int64) {
 // they would after a restart; and it is tried again at once, since the wishes may be
 // what was wrong.
 func (m *monitor) reload(t *windsock.Target, at int64) {
+	m.cursor = max(m.cursor, t.Cursor) // it may have been left behind
 	if !m.waits() {
 		m.cursor = max(m.cursor, at)
 	}
@@ -162,7 +163,7 @@ func (m *monitor) look() {
 
 // succeeded notes that n was delivered, by what the wishes then were.
 func (m *monitor) succeeded(n *notice, t *windsock.Target, now time.Time) {
-	if t == m.target || (slices.Contains(windsock.ScopesOf(&n.Event), m.target.Scope) && m.target.Wants(&n.Event)) {
+	if n.Seq > m.cursor && (t == m.target || slices.Contains(windsock.ScopesOf(&n.Event), m.target.Scope) && m.target.Wants(&n.Event)) {
 		m.backlog--
 	}
 	m.cursor = max(m.cursor, n.Seq)

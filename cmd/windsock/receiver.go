@@ -42,7 +42,10 @@ type callbackBody struct {
 	Reason   string         `json:"reason"`
 	Seq      int64          `json:"seq"`
 
-	MonitorID string `json:"monitor_id"` // of a ping
+	MonitorID string `json:"monitor_id"` // of a ping or a gap
+	FirstSeq  int64  `json:"first_seq"`
+	LastSeq   int64  `json:"last_seq"`
+	Lost      int64  `json:"lost"`
 }
 
 // String is the callback in one line, without anything that moves a cursor.
@@ -50,8 +53,12 @@ func (c *callback) String() string {
 	line := fmt.Sprintf("%s  %-14s  %-10s  %-8s  %s → %s  (seq %d)",
 		c.Received.Format(time.TimeOnly), cmp.Or(c.said.Word, "-"), c.Kind, c.ID,
 		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
-	if c.Kind == windsock.KindMonitor {
+	switch c.Kind {
+	case windsock.KindMonitor:
 		line = fmt.Sprintf("%s  ping            %-10s  %s", c.Received.Format(time.TimeOnly), c.Kind, c.ID)
+	case windsock.KindLog:
+		line = fmt.Sprintf("%s  LOST  up to %d events for monitor %s, of %d to %d  (seq %d)",
+			c.Received.Format(time.TimeOnly), c.said.Lost, c.said.MonitorID, c.said.FirstSeq, c.said.LastSeq, c.said.Seq)
 	}
 	if c.said.Reason != "" {
 		line += "  " + c.said.Reason
@@ -83,7 +90,7 @@ type receiver struct {
 	received atomic.Int64
 }
 
-var callbackPath = regexp.MustCompile(`/api/(?:ping|deployment/(instance/)?([^/]+))$`)
+var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|deployment/(instance/)?([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := callbackPath.FindStringSubmatch(r.URL.Path)
@@ -120,6 +127,9 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.ID == "" {
 		c.Kind, c.ID = windsock.KindMonitor, c.said.MonitorID
+		if strings.HasSuffix(r.URL.Path, "/api/gap") {
+			c.Kind = windsock.KindLog
+		}
 	}
 	c.Answered = cmp.Or(rc.Status, http.StatusOK)
 	if rc.received.Add(1) <= rc.Fail {
