@@ -20,6 +20,7 @@ type Config struct {
 	Listen      string
 	DB          string
 	Log         LogConfig
+	Keep        KeepConfig
 	Plugins     []string
 	Targets     monitors.Targets
 	Deployments []windsock.DeploymentSpec
@@ -37,6 +38,7 @@ type fileConfig struct {
 	Listen      string           `json:"listen"`
 	DB          string           `json:"db"`
 	Log         LogConfig        `json:"log"`
+	Keep        KeepConfig       `json:"keep"`
 	Plugins     []string         `json:"plugins"`
 	Targets     monitors.Targets `json:"targets"`
 	Deployments []fileDeployment `json:"deployments"`
@@ -93,12 +95,12 @@ func (f *fileConfig) checkSettings() error {
 			return err
 		}
 	}
-	return nil
+	return f.Keep.check()
 }
 
 // flatten completes and checks what is declared, and sorts it by kind.
 func (f *fileConfig) flatten(doc *document) (Config, error) {
-	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Plugins: f.Plugins, Targets: f.Targets}
+	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets}
 	known := declared{}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	parser := kong.Must(&cmds,
 		kong.Name("windsock"),
 		kong.Description("windsock keeps the model of reality for deployments, and tells registered monitors what changed."),
-		kong.Vars{"listen": defaultListen, "db": defaultDB},
+		defaults,
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

@@ -54,6 +54,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 			return fmt.Errorf("what the file declares: %w", err)
 		}
 	}
+	old := opts.Keep.retention(st)
 	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
 	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Grace: drain}
 	srv := &api.Server{
@@ -74,6 +75,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return st.Run(ctx) })
+	g.Go(func() error { return old.Run(ctx) })
 	g.Go(func() error { return obs.Run(ctx) })
 	g.Go(func() error { return dlv.Run(ctx) })
 	g.Go(func() error { return redeclare(ctx, opts, st) })

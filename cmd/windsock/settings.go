@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
 
 	"windsock"
@@ -18,12 +20,14 @@ import (
 // ServeCmd is "windsock serve". What neither a flag nor the environment gives is taken
 // from the file, and what the file does not give has a default.
 type ServeCmd struct {
-	Config    string   `help:"YAML file with settings and deployments; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_CONFIG"`
-	Listen    string   `help:"Address to answer on (default ${listen})." placeholder:"HOST:PORT" env:"WINDSOCK_LISTEN"`
-	DB        string   `name:"db" help:"SQLite file to keep everything in (default ${db})." placeholder:"FILE" env:"WINDSOCK_DB"`
-	LogLevel  string   `help:"debug, info, warn or error (default info)." placeholder:"LEVEL" env:"WINDSOCK_LOG_LEVEL"`
-	LogFormat string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
-	Plugins   []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
+	Config     string   `help:"YAML file with settings and deployments; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_CONFIG"`
+	Listen     string   `help:"Address to answer on (default ${listen})." placeholder:"HOST:PORT" env:"WINDSOCK_LISTEN"`
+	DB         string   `name:"db" help:"SQLite file to keep everything in (default ${db})." placeholder:"FILE" env:"WINDSOCK_DB"`
+	LogLevel   string   `help:"debug, info, warn or error (default info)." placeholder:"LEVEL" env:"WINDSOCK_LOG_LEVEL"`
+	LogFormat  string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
+	Keep       Age      `help:"Delete events that are older (default ${keep})." placeholder:"AGE" env:"WINDSOCK_KEEP"`
+	KeepEvents int64    `help:"Keep no more events than this (default ${keepevents})." placeholder:"N" env:"WINDSOCK_KEEP_EVENTS"`
+	Plugins    []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
 
 	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
 	Allow   []monitors.Rule  `name:"allow-target" help:"More addresses callbacks may go to." placeholder:"CIDR[:PORT]" env:"WINDSOCK_ALLOW_TARGET"`
@@ -36,6 +40,12 @@ const (
 	defaultDB     = "windsock.db"
 )
 
+// defaults are how the help names them.
+var defaults = kong.Vars{
+	"listen": defaultListen, "db": defaultDB,
+	"keep": defaultKeep.Age.String(), "keepevents": strconv.FormatInt(defaultKeep.Events, 10),
+}
+
 // defaultPlugins are where Debian, Arch and the Red Hat family have the monitoring plugins.
 var defaultPlugins = []string{"/usr/lib/nagios/plugins", "/usr/lib/monitoring-plugins", "/usr/lib64/nagios/plugins"}
 
@@ -45,6 +55,7 @@ type ServeOptions struct {
 	DB          string
 	Plugins     []string
 	Targets     monitors.Targets
+	Keep        KeepConfig
 	File        bool                      // there is one
 	Deployments []windsock.DeploymentSpec // as it declares them
 	Instances   []windsock.InstanceSpec
@@ -56,6 +67,9 @@ type ServeOptions struct {
 func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	file, err := c.load()
 	if err != nil {
+		return err
+	}
+	if err := (KeepConfig{Age: c.Keep, Events: c.KeepEvents}).check(); err != nil {
 		return err
 	}
 	level := new(slog.LevelVar)
@@ -94,10 +108,18 @@ func (c *ServeCmd) load() (Config, error) {
 // options puts together what was given and what the file says.
 func (c *ServeCmd) options(file Config) ServeOptions {
 	opts := ServeOptions{
-		Listen:      cmp.Or(c.Listen, file.Listen, defaultListen),
-		DB:          cmp.Or(c.DB, file.DB, defaultDB),
-		Plugins:     c.Plugins,
-		Targets:     monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
+		Listen:  cmp.Or(c.Listen, file.Listen, defaultListen),
+		DB:      cmp.Or(c.DB, file.DB, defaultDB),
+		Plugins: c.Plugins,
+		Targets: monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
+		Listen:  cmp.Or(c.Listen, file.Listen, defaultListen),
+		DB:      cmp.Or(c.DB, file.DB, defaultDB),
+		Plugins: c.Plugins,
+		Keep: KeepConfig{
+			Age:     cmp.Or(c.Keep, file.Keep.Age),
+			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
+			Horizon: file.Keep.Horizon,
+		},
 		File:        c.Config != "",
 		Deployments: file.Deployments,
 		Instances:   file.Instances,
@@ -158,6 +180,8 @@ func logHandler(format string, w io.Writer, level slog.Leveler) (slog.Handler, e
 // reload reads the file again at each hangup and hands on what it says, until ctx ends.
 // A file that is no good changes nothing. The other settings but the level of the
 // log stay what they are until the next start.
+// A file that is no good changes nothing. The address, the database and how much of the
+// log is kept stay what they are until the next start.
 func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, level *slog.LevelVar, log *slog.Logger) {
 	for {
 		select {

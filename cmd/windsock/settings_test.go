@@ -19,7 +19,7 @@ import (
 func parseServe(t *testing.T, args ...string) *ServeCmd {
 	t.Helper()
 	var cmds commands
-	parser := kong.Must(&cmds, kong.Vars{"listen": defaultListen, "db": defaultDB}, kong.Writers(io.Discard, io.Discard))
+	parser := kong.Must(&cmds, defaults, kong.Writers(io.Discard, io.Discard))
 	if _, err := parser.Parse(append([]string{"serve"}, args...)); err != nil {
 		t.Fatal(err)
 	}
