@@ -25,14 +25,10 @@ func flap(t *testing.T, s *Store, n int) {
 }
 
 // added registers a monitor and moves it to a place in the log.
-func added(t *testing.T, s *Store, port int, spec windsock.MonitorSpec) windsock.Monitor {
+func listening(t *testing.T, s *Store, port int, spec windsock.MonitorSpec) windsock.Monitor {
 	t.Helper()
 	spec.Address, spec.Port = "127.0.0.1", port
-	m, _, err := s.AddMonitor(t.Context(), spec, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must[windsock.Registration](t)(s.AddMonitor(t.Context(), spec, windsock.Keys{})).Monitor
 }
 
 func reached(t *testing.T, s *Store, id string, seq int64) {
@@ -122,7 +118,7 @@ func TestWhatWasPrunedIsGone(t *testing.T) {
 func TestNothingIsDeletedThatAMonitorHasStillToHear(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, _ *clock) {
 		declare(t, s, "shop", "web-1")
-		m := added(t, s, 1, windsock.MonitorSpec{})
+		m := listening(t, s, 1, windsock.MonitorSpec{})
 		flap(t, s, 100)
 		behind := s.Head()
 		reached(t, s, m.ID, behind)
@@ -143,11 +139,11 @@ func TestWhoIsBeyondTheHorizonIsToldWhatItLost(t *testing.T) {
 		declare(t, s, "shop", "web-1", "web-2")
 		behind := map[string]windsock.Monitor{}
 		for i, scope := range []windsock.Scope{"global", "provider:static", "pool:east", "deployment:shop", "instance:web-1"} {
-			m := added(t, s, i+1, windsock.MonitorSpec{Scope: scope, Detections: windsock.Detections{windsock.FailDetected}})
+			m := listening(t, s, i+1, windsock.MonitorSpec{Scope: scope, Detections: windsock.Detections{windsock.FailDetected}})
 			behind[m.ID] = m
 		}
-		quiet := added(t, s, 20, windsock.MonitorSpec{Scope: "pool:west"})
-		last := added(t, s, 21, windsock.MonitorSpec{})
+		quiet := listening(t, s, 20, windsock.MonitorSpec{Scope: "pool:west"})
+		last := listening(t, s, 21, windsock.MonitorSpec{})
 		flap(t, s, 200)
 		r := keep(s, 60)
 		old := s.Head() - 60
@@ -202,7 +198,7 @@ func heardOfIt(gaps []windsock.Event, id string) bool {
 func TestWhoMovesOnWhileItIsCountedLosesLess(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, _ *clock) {
 		declare(t, s, "shop", "web-1")
-		m := added(t, s, 1, windsock.MonitorSpec{Scope: "instance:web-1"})
+		m := listening(t, s, 1, windsock.MonitorSpec{Scope: "instance:web-1"})
 		flap(t, s, 200)
 		reached(t, s, m.ID, 50) // after the list that m is of
 		if err := s.leaveBehind(t.Context(), &m, 100, 150); err != nil {

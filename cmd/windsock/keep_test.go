@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -74,7 +75,7 @@ func TestTheGapIsTold(t *testing.T) {
 	if err := st.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "shop"}}, []windsock.InstanceSpec{{ID: "web-1", DeploymentID: "shop"}}); err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := st.AddMonitor(t.Context(), windsock.MonitorSpec{Address: host, Port: at, Scope: "instance:web-1"}, "")
+	m, err := st.AddMonitor(t.Context(), windsock.MonitorSpec{Address: host, Port: at, Scope: "instance:web-1"}, windsock.Keys{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func TestTheGapIsTold(t *testing.T) {
 		}
 	}
 	reg := prometheus.NewRegistry()
-	dlv := &monitors.Deliverer{Log: st, Logger: slog.New(slog.DiscardHandler), Metrics: monitors.NewMetrics(reg)}
+	dlv := &monitors.Deliverer{Log: st, Logger: slog.New(slog.DiscardHandler), Metrics: monitors.NewMetrics(reg),
+		Guard: monitors.Guard{Self: netip.MustParseAddrPort("127.0.0.1:1")}} // the API on loopback has loopback called
 	running.Go(func() { dlv.Run(ctx) })
 
 	taken := 0

@@ -112,9 +112,6 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		DB:      cmp.Or(c.DB, file.DB, defaultDB),
 		Plugins: c.Plugins,
 		Targets: monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
-		Listen:  cmp.Or(c.Listen, file.Listen, defaultListen),
-		DB:      cmp.Or(c.DB, file.DB, defaultDB),
-		Plugins: c.Plugins,
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
 			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
