@@ -58,7 +58,10 @@ func (m *Monitor) Wants(e *Event) bool {
 	if e.Kind == KindLog {
 		return e.SubjectID == m.ID || m.Scope == Global && m.Detections.All() && (m.Subjects == "" || m.Subjects == Both)
 	}
-	if e.Kind == KindMonitor || (m.Subjects != "" && m.Subjects != Both && string(e.Kind)+"s" != string(m.Subjects)) {
+	if e.Kind == KindMonitor {
+		return m.wantsOfMonitors(e)
+	}
+	if m.Subjects != "" && m.Subjects != Both && string(e.Kind)+"s" != string(m.Subjects) {
 		return false
 	}
 	if e.Source == MonitorSource(m.ID) && !m.Echo {
@@ -68,6 +71,13 @@ func (m *Monitor) Wants(e *Event) bool {
 		return m.Detections.All()
 	}
 	return len(m.Detections) == 0 || m.Detections.All() || slices.Contains(m.Detections, e.Word)
+}
+
+// wantsOfMonitors reports whether to call the monitor back for what happened to another
+// one: for its pauses, which somebody should look after, if it asked for everything.
+func (m *Monitor) wantsOfMonitors(e *Event) bool {
+	return (e.Type == MonitorPaused || e.Type == MonitorResumed) && e.SubjectID != m.ID &&
+		(m.Scope == "" || m.Scope == Global) && (m.Subjects == "" || m.Subjects == Both) && m.Detections.All()
 }
 
 // MonitorSource is the source of what a registered monitor reports.

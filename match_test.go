@@ -110,6 +110,12 @@ func TestWants(t *testing.T) {
 		"what happens to monitors":           {MonitorSpec{}, Event{Type: MonitorAdded, Kind: KindMonitor, SubjectID: "m2"}, false},
 		"what happens to monitors, and all":  {MonitorSpec{Detections: all}, Event{Type: MonitorAdded, Kind: KindMonitor, SubjectID: "m2"}, false},
 		"what happens to monitors, echoed":   {MonitorSpec{Detections: all, Echo: true}, Event{Type: MonitorRemoved, Kind: KindMonitor, SubjectID: "m1"}, false},
+		"another one's pause":                {MonitorSpec{}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m2"}, false},
+		"another one's pause, and all":       {MonitorSpec{Detections: all}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m2"}, true},
+		"another one's end of it, and all":   {MonitorSpec{Detections: all, Scope: Global}, Event{Type: MonitorResumed, Kind: KindMonitor, SubjectID: "m2"}, true},
+		"another one's pause, in a pool":     {MonitorSpec{Detections: all, Scope: "pool:east"}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m2"}, false},
+		"another one's pause, of instances":  {MonitorSpec{Detections: all, Subjects: OnlyInstances}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m2"}, false},
+		"its own pause, and all":             {MonitorSpec{Detections: all, Echo: true}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m1"}, false},
 		"a subject that is new in the model": {MonitorSpec{}, Event{Type: InstanceDeclared, Kind: KindInstance, SubjectID: "web-1"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

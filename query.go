@@ -28,10 +28,11 @@ type Filter struct {
 
 // EventFilter selects from the log. Zero fields select everything.
 type EventFilter struct {
-	Scope Scope     // as a monitor's
-	Kind  Kind      // of the subject
-	Type  EventType //
-	Word  Word      //
+	Scope   Scope  // as a monitor's
+	Kind    Kind   // of the subject
+	Subject string // its id
+	Type    EventType
+	Word    Word
 }
 
 // ETag returns the strong entity tag of v as the API shows it: it differs whenever the

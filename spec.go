@@ -86,6 +86,7 @@ type MonitorSpec struct {
 	Detections Detections `json:"detections,omitempty"` // default the three words
 	Subjects   Subjects   `json:"subjects,omitempty"`   // default both
 	Echo       bool       `json:"echo,omitempty"`       // call back for what it reported itself
+	Parallel   int        `json:"parallel,omitempty"`   // requests under way at once, each about another subject; default 16
 }
 
 // Duration is a time.Duration that is written as in "90s" and read also as a number
@@ -218,11 +219,14 @@ func (s *MonitorSpec) Complete() error {
 	setDefault(&s.Scheme, "http")
 	setDefault(&s.Scope, Global)
 	setDefault(&s.Subjects, Both)
+	setDefault(&s.Parallel, 16)
 	switch {
 	case s.Scheme != "http" && s.Scheme != "https":
 		return Invalid("scheme", "want http or https, got %q", Clip(s.Scheme))
 	case s.Port < 1 || s.Port > 65535:
 		return Invalid("port", "want 1 to 65535, got %d", s.Port)
+	case s.Parallel < 1 || s.Parallel > 64:
+		return Invalid("parallel", "want 1 to 64, got %d", s.Parallel)
 	case s.Subjects != Both && s.Subjects != OnlyDeployments && s.Subjects != OnlyInstances:
 		return Invalid("subjects", "want deployments, instances or both; got %q", Clip(string(s.Subjects)))
 	}

@@ -168,7 +168,8 @@ type EventType string
 
 // The events of the log. Flags are stale and suspect. A declared subject is new in the
 // model or is described anew; a removed one was taken out of it, which says nothing of
-// the thing itself. A monitor that is added again may have other wishes than before.
+// the thing itself. A monitor that is added again may have other wishes than before. One
+// that is paused is not called back until it is resumed; the reason says why.
 const (
 	InstanceState      EventType = "instance.state"
 	InstanceFlags      EventType = "instance.flags"
@@ -181,6 +182,8 @@ const (
 	MonitorAdded       EventType = "monitor.added"
 	MonitorRemoved     EventType = "monitor.removed"
 	LogGap             EventType = "log.gap" // a monitor lost events; its id is the subject's
+	MonitorPaused      EventType = "monitor.paused"
+	MonitorResumed     EventType = "monitor.resumed"
 )
 
 // Event is one entry of the log. It holds all that a callback says, so that every try
@@ -281,8 +284,10 @@ type Monitor struct {
 
 // Delivery is how the callbacks to one monitor go.
 type Delivery struct {
-	State     string    `json:"state"`   // "idle", "delivering" or "retrying"
-	Backlog   int64     `json:"backlog"` // events that wait for it
+	State     string    `json:"state"`                  // "idle", "delivering", "retrying" or "paused"
+	PausedBy  Pause     `json:"paused_by,omitempty"`    // why it is paused
+	Backlog   int64     `json:"backlog"`                // events that wait for it
+	Parked    int       `json:"parked_lanes,omitempty"` // subjects of which it refused an event; what followed waits behind it
 	Attempts  int       `json:"attempts,omitempty"`
 	NextTryAt time.Time `json:"next_try_at,omitzero"`
 	OldestAt  time.Time `json:"oldest_at,omitzero"` // when the oldest waiting event happened
@@ -311,6 +316,7 @@ type Target struct {
 	Bearer    Secret            // sent as Authorization: Bearer
 	Headers   map[string]Secret // sent as they are
 	TLS       TLS
+	Progress  Progress `json:"-"` // as it was last saved, with all its lanes
 }
 
 // TLS is how a monitor is called by https, in PEM; "": the roots of the system, and no
@@ -345,12 +351,51 @@ func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 // Progress is how far the callbacks to one monitor have come.
 type Progress struct {
 	MonitorID string
-	Cursor    int64 // every event up to here was delivered or is none of its business
-	Attempts  int   // how often the next event was tried in vain
+	Round     int64             // which resume it goes back to; an older one is not saved any more
+	Cursor    int64             // every event up to here was delivered, waits in a lane, or is none of its business
+	Ahead     map[Subject]int64 // beyond the cursor: up to where the events of a subject were delivered
+	Lanes     []Lane            // those that were parked, or came on, since the last time
+	Cleared   []Subject         // those that are not parked any more
+
+	Attempts     int // how often it was tried in vain since it last answered
+	NextTryAt    time.Time
+	LastError    string
+	SuccessAt    time.Time
+	Failures     int       // of any kind since the last success,
+	FailingSince time.Time // and the time of the first
+	Paused       Pause     // is read only; PauseMonitor and ResumeMonitor write it
+}
+
+// Lane is what waits for one monitor about one subject because the first of it was
+// refused.
+type Lane struct {
+	Subject   Subject
+	FirstSeq  int64 // the first that waits; those before were delivered
+	Attempts  int   // how often that was tried in vain
 	NextTryAt time.Time
-	SuccessAt time.Time
 	LastError string
 }
+
+// Pause says why a monitor is not called back for the time being; "" when it is.
+type Pause string
+
+// Why a monitor is paused. It is resumed by an operator; unless one paused it, also by
+// taking the event with which it is tried each hour.
+const (
+	PausedByOperator Pause = "operator"
+	PausedByFailures Pause = "failures" // for a day, and often
+	PausedByGone     Pause = "gone"     // it answered 410
+)
+
+// Resume says what a monitor hears that goes on after a pause.
+type Resume string
+
+// What is left of that which waits.
+const (
+	Replay    Resume = "replay"  // all
+	Skip      Resume = "skip"    // nothing
+	Recovered Resume = "success" // all, as it took one: for monitors that no operator paused
+)
 
 // ProbeTarget is an instance that has a probe.
 type ProbeTarget struct {

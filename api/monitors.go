@@ -145,12 +145,64 @@ func (s *Server) showMonitor(w http.ResponseWriter, r *http.Request) error {
 	return represent(w, r, http.StatusOK, s.overlay(m))
 }
 
-// overlay adds how the callbacks go, as the deliverer knows it.
-func (s *Server) overlay(m windsock.Monitor) windsock.Monitor {
-	if s.Deliveries != nil {
-		if d, ok := s.Deliveries.Delivery(m.ID); ok {
-			m.Delivery = d
+func (s *Server) pauseMonitor(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.Store.PauseMonitor(r.Context(), r.PathValue("id"), windsock.PausedByOperator, "by an operator")
+	if err != nil {
+		return at("id", err)
+	}
+	return answer(w, http.StatusOK, added{success, s.overlay(m)})
+}
+
+// resumption is what POST /api/monitors/{id}/resume takes, if it has a body at all.
+type resumption struct {
+	Version string          `json:"version"`
+	From    windsock.Resume `json:"from"`
+}
+
+func (s *Server) resumeMonitor(w http.ResponseWriter, r *http.Request) error {
+	var m resumption
+	if r.ContentLength != 0 {
+		if err := decode(w, r, &m, typeForm); err != nil {
+			return err
 		}
 	}
+	if err := windsock.CheckVersion(m.Version); err != nil {
+		return err
+	}
+	switch m.From {
+	case "":
+		m.From = windsock.Replay
+	case windsock.Replay, windsock.Skip:
+	default:
+		return windsock.Invalid("from", "want replay or skip, got %q", windsock.Clip(string(m.From)))
+	}
+	resumed, err := s.Store.ResumeMonitor(r.Context(), r.PathValue("id"), m.From)
+	if err != nil {
+		return at("id", err)
+	}
+	return answer(w, http.StatusOK, added{success, s.overlay(resumed)})
+}
+
+// overlay adds how the callbacks go, as the deliverer knows it. Whether the monitor is
+// paused the store knows first.
+func (s *Server) overlay(m windsock.Monitor) windsock.Monitor {
+	if s.Deliveries == nil {
+		return m
+	}
+	d, ok := s.Deliveries.Delivery(m.ID)
+	if !ok {
+		return m
+	}
+	if by := m.Delivery.PausedBy; by != d.PausedBy {
+		switch d.PausedBy = by; {
+		case by != "":
+			d.State = m.Delivery.State
+		case d.Backlog > 0:
+			d.State = "delivering"
+		default:
+			d.State = "idle"
+		}
+	}
+	m.Delivery = d
 	return m
 }

@@ -46,6 +46,52 @@ func TestMonitorIsRemovedByItsOwnAddress(t *testing.T) {
 	remove("").refused(404, "not-found", "monitor_id")
 }
 
+func TestMonitorIsPausedAndResumed(t *testing.T) {
+	s := open(t)
+	id := s.call("POST", add, `{"address":"127.0.0.1","port":9000,"parallel":4}`).want(201).has(map[string]any{"parallel": 4.0}).field("monitor_id").(string)
+	state := func(a answer) any { return a.field("delivery").(map[string]any)["state"] }
+	for _, step := range []struct {
+		call, body, header string
+		state              string
+	}{
+		{"pause", "", "", "paused"},
+		{"pause", "", "", "paused"},
+		{"resume", "", "", "idle"},
+		{"resume", "", "", "idle"},
+		{"pause", "", "", "paused"},
+		{"resume", `{"from":"skip"}`, "", "idle"},
+		{"pause", "", "", "paused"},
+		{"resume", "from=replay&version=1", formType, "idle"},
+	} {
+		var headers []string
+		if step.header != "" {
+			headers = []string{"Content-Type", step.header}
+		}
+		a := s.call("POST", "/api/monitors/"+id+"/"+step.call, step.body, headers...).want(200).has(map[string]any{"result": "success", "monitor_id": id})
+		if got := state(a); got != step.state {
+			t.Errorf("%s %s: it is %s, want %s", step.call, step.body, got, step.state)
+		}
+		if got := state(s.call("GET", "/api/monitors/"+id, "").want(200)); got != step.state {
+			t.Errorf("%s %s: it is shown as %s, want %s", step.call, step.body, got, step.state)
+		}
+	}
+	var types []string
+	for _, e := range s.call("GET", "/api/events?kind=monitor", "").want(200).field("events").([]any) {
+		types = append(types, e.(map[string]any)["type"].(string))
+	}
+	if diff := cmp.Diff([]string{
+		"monitor.added", "monitor.paused", "monitor.resumed", "monitor.paused", "monitor.resumed", "monitor.paused", "monitor.resumed",
+	}, types); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	s.call("POST", "/api/monitors/"+id+"/resume", `{"from":"now"}`).refused(400, "invalid", "from")
+	s.call("POST", "/api/monitors/"+id+"/resume", `{"from":"success"}`).refused(400, "invalid", "from")
+	nobody := "/api/monitors/00000000-0000-0000-0000-000000000000/"
+	s.call("POST", nobody+"pause", "").refused(404, "not-found", "id")
+	s.call("POST", nobody+"resume", "").refused(404, "not-found", "id")
+	s.call("POST", add, `{"address":"127.0.0.1","port":9000,"parallel":65}`).refused(400, "invalid", "parallel")
+}
+
 func TestSecretIsNeverShown(t *testing.T) {
 	s := open(t)
 	body := `{"address":"127.0.0.1","port":9000,"secret":"` + secret + `"%s}`

@@ -49,6 +49,8 @@ type Monitors interface {
 	RemoveMonitor(ctx context.Context, id, address string, port int) error                          // "" and 0 are not compared
 	Monitors(ctx context.Context, after string, limit int) ([]windsock.Monitor, error)
 	Monitor(ctx context.Context, id string) (windsock.Monitor, error)
+	PauseMonitor(ctx context.Context, id string, by windsock.Pause, reason string) (windsock.Monitor, error)
+	ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (windsock.Monitor, error)
 }
 
 // Log is what happened, numbered.
@@ -116,6 +118,8 @@ func (s *Server) routes() []route {
 		{"GET", "/api/monitors/{id}", nil, s.showMonitor},
 		{"POST", "/api/monitors/{id}/secret", nil, s.rotateSecret},
 		{"POST", "/api/monitors/{id}/ping", nil, s.pingMonitor},
+		{"POST", "/api/monitors/{id}/pause", nil, s.pauseMonitor},
+		{"POST", "/api/monitors/{id}/resume", nil, s.resumeMonitor},
 		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", nil, s.detectMany},

@@ -68,6 +68,7 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 	q.where(`seq > ?`, after)
 	q.whereScope(f.Scope)
 	q.whereIf(f.Kind != "", `kind = ?`, f.Kind)
+	q.whereIf(f.Subject != "", `subject_id = ?`, f.Subject)
 	q.whereIf(f.Type != "", `type = ?`, f.Type)
 	q.whereIf(f.Word != "", `word = ?`, f.Word)
 	var rows []eventRow

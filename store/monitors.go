@@ -21,25 +21,31 @@ type monitorRow struct {
 	Detections string `db:"detections"`
 	Subjects   string `db:"subjects"`
 	Echo       bool   `db:"echo"`
+	Parallel   int    `db:"parallel"`
+	Round      int64  `db:"round"`
 	Cursor     int64  `db:"cursor"`
+	Ahead      string `db:"ahead"`
 	Attempts   int    `db:"attempts"`
 	NextTryAt  int64  `db:"next_try_at"`
 	SuccessAt  int64  `db:"success_at"`
 	LastError  string `db:"last_error"`
+	Failures   int    `db:"failures"`
+	Since      int64  `db:"failing_since"`
+	Paused     string `db:"paused"`
 	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
 	keyColumns
 }
 
-const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo,
+const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, round,
 	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key,
-	cursor, attempts, next_try_at, success_at, last_error, created_at, updated_at FROM monitors v`
+	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, created_at, updated_at FROM monitors v`
 
 func (r *monitorRow) target() windsock.Target {
 	m := windsock.Monitor{
 		MonitorSpec: windsock.MonitorSpec{
 			Version: windsock.Version, Name: r.Name, Scheme: r.Scheme, Address: r.Address, Port: r.Port, Path: r.Path,
-			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo,
+			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo, Parallel: r.Parallel,
 		},
 		ID: r.ID, Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
 		Delivery: windsock.Delivery{
@@ -49,10 +55,17 @@ func (r *monitorRow) target() windsock.Target {
 	if r.Attempts > 0 {
 		m.Delivery.State = "retrying"
 	}
+	if r.Paused != "" {
+		m.Delivery.State, m.Delivery.PausedBy = "paused", windsock.Pause(r.Paused)
+	}
 	if err := json.Unmarshal([]byte(r.Detections), &m.Detections); err != nil {
 		panic(fmt.Sprintf("store: detections %q: %v", r.Detections, err)) // only ever written by us
 	}
-	t := windsock.Target{Monitor: m}
+	t := windsock.Target{Monitor: m, Progress: windsock.Progress{
+		MonitorID: r.ID, Round: r.Round, Cursor: r.Cursor, Ahead: readAhead(r.Ahead),
+		Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), LastError: r.LastError, SuccessAt: fromMicros(r.SuccessAt),
+		Failures: r.Failures, FailingSince: fromMicros(r.Since), Paused: windsock.Pause(r.Paused),
+	}}
 	r.fill(&t)
 	return t
 }
@@ -73,15 +86,16 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 		row := &rows[0]
 		r.Made = row.take(keys, spec.Scheme)
 		seq := t.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: row.ID})
-		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo,
+		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel,
 				secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, cursor, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET
 				name = excluded.name, scheme = excluded.scheme, detections = excluded.detections, subjects = excluded.subjects, echo = excluded.echo,
+				parallel = excluded.parallel,
 				secret = excluded.secret, old_secret = excluded.old_secret, old_until = excluded.old_until,
 				bearer = excluded.bearer, headers = excluded.headers,
 				ca = excluded.ca, client_cert = excluded.client_cert, client_key = excluded.client_key, updated_at = excluded.updated_at`,
-			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo,
+			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo, spec.Parallel,
 			row.Secret, row.OldSecret, row.OldUntil, row.Bearer, row.Headers, row.CA, row.Cert, row.Key, seq, t.micros, t.micros)
 		target, err := viewMonitor(t, row.ID)
 		r.Monitor = target.Monitor
@@ -115,11 +129,12 @@ func (s *Store) Monitors(ctx context.Context, after string, limit int) ([]windso
 	if err := q.page(ctx, s.read, &rows, `id`, limit); err != nil {
 		return nil, err
 	}
-	list := make([]windsock.Monitor, len(rows))
-	for i := range rows {
-		list[i] = rows[i].target().Monitor
+	targets, err := targetsOf(reader{ctx, s.read}, rows)
+	list := make([]windsock.Monitor, len(targets))
+	for i := range targets {
+		list[i] = targets[i].Monitor
 	}
-	return list, nil
+	return list, err
 }
 
 // Monitor returns the monitor with this id.
@@ -139,11 +154,15 @@ func (s *Store) Targets(ctx context.Context) ([]windsock.Target, error) {
 	if err := (reader{ctx, s.read}).query(&rows, monitorViews+` ORDER BY id`); err != nil {
 		return nil, err
 	}
+	return targetsOf(reader{ctx, s.read}, rows)
+}
+
+func targetsOf(r queryer, rows []monitorRow) ([]windsock.Target, error) {
 	list := make([]windsock.Target, len(rows))
 	for i := range rows {
 		list[i] = rows[i].target()
 	}
-	return list, nil
+	return list, withLanes(r, list)
 }
 
 func viewMonitor(r queryer, id string) (t windsock.Target, err error) {
@@ -151,7 +170,11 @@ func viewMonitor(r queryer, id string) (t windsock.Target, err error) {
 	if err != nil {
 		return t, err
 	}
-	return row.target(), nil
+	list, err := targetsOf(r, []monitorRow{*row})
+	if err != nil {
+		return t, err
+	}
+	return list[0], nil
 }
 
 func monitorByID(r queryer, id string) (*monitorRow, error) {
@@ -160,17 +183,4 @@ func monitorByID(r queryer, id string) (*monitorRow, error) {
 		return nil, err
 	}
 	return &rows[0], nil
-}
-
-// SaveProgress keeps how far monitors have come. A cursor never goes back; monitors that
-// are not registered any more are passed over.
-func (s *Store) SaveProgress(ctx context.Context, list []windsock.Progress) error {
-	return s.do(ctx, func(t *tx) error {
-		for _, p := range list {
-			t.exec(`UPDATE monitors SET cursor = ?, attempts = ?, next_try_at = ?, success_at = ?, last_error = ?
-				WHERE id = ? AND cursor <= ?`,
-				p.Cursor, p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.MonitorID, p.Cursor)
-		}
-		return t.err
-	})
 }
