@@ -150,7 +150,7 @@ func (s *Server) pauseMonitor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return at("id", err)
 	}
-	return answer(w, http.StatusOK, added{success, s.overlay(m)})
+	return answer(w, http.StatusOK, added{Result: success, Monitor: s.overlay(m)})
 }
 
 // resumption is what POST /api/monitors/{id}/resume takes, if it has a body at all.
@@ -180,7 +180,7 @@ func (s *Server) resumeMonitor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return at("id", err)
 	}
-	return answer(w, http.StatusOK, added{success, s.overlay(resumed)})
+	return answer(w, http.StatusOK, added{Result: success, Monitor: s.overlay(resumed)})
 }
 
 // overlay adds how the callbacks go, as the deliverer knows it. Whether the monitor is

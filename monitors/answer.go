@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"regexp"
 	"strings"
 	"syscall"
@@ -25,12 +26,35 @@ const (
 
 // An answer is what came of one try.
 type answer struct {
+	meaning    meaning
 	failure    string        // "": it was taken
 	retryAfter time.Duration // for so long the monitor wants to be left alone; 0: it does not say
 }
 
-// judge returns why an answer is none that ends the matter, or "". A 410 is a failure
-// as any other.
+// A meaning is what an answer says of the event, and of the monitor.
+type meaning int
+
+const (
+	taken   meaning = iota // the event was delivered
+	refused                // the monitor is there, but does not take this event: others may well go through
+	away                   // the monitor is not there, or cannot take anything now
+	gone                   // it wants nothing any more
+)
+
+// meaningOf returns what an answer means that was judged.
+func meaningOf(status int, failure string) meaning {
+	switch {
+	case failure == "":
+		return taken
+	case status == http.StatusGone:
+		return gone
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		return away
+	}
+	return refused
+}
+
+// judge returns why an answer is none that ends the matter, or "".
 func judge(status int, body []byte) string {
 	switch {
 	case status >= 300 && status <= 399:

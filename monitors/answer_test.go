@@ -48,6 +48,34 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestMeaning(t *testing.T) {
+	tests := map[string]struct {
+		status int
+		body   string
+		want   meaning
+	}{
+		"it took it":              {200, "", taken},
+		"it has no answer":        {204, "", taken},
+		"it says fail":            {200, `{"result":"fail"}`, refused},
+		"elsewhere":               {307, "", refused},
+		"not this one":            {400, "", refused},
+		"not there":               {404, "", refused},
+		"not signed":              {401, "", refused},
+		"broken by this one":      {500, "", refused},
+		"too large":               {413, "", refused},
+		"too many":                {429, "", away},
+		"its proxy finds it not":  {502, "", away},
+		"down for repair":         {503, `{"result":"success"}`, away},
+		"its proxy waits in vain": {504, "", away},
+		"nothing any more":        {410, "", gone},
+	}
+	for name, tc := range tests {
+		if got := meaningOf(tc.status, judge(tc.status, []byte(tc.body))); got != tc.want {
+			t.Errorf("%s: HTTP %d %q means %d, want %d", name, tc.status, tc.body, got, tc.want)
+		}
+	}
+}
+
 func TestCause(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	tests := map[string]struct {

@@ -128,10 +128,10 @@ func BenchmarkIdleMonitors(b *testing.B) {
 		m.Scope = windsock.Scope(fmt.Sprintf("instance:web-%d", i))
 		l.add(id(i), m, windsock.Secret("whsec_"+strings.Repeat("A", 43)+"="))
 	}
-	before := heap()
+	before := heapInUse()
 	p := start(b, l, newNetwork())
 	eventually(b, "all monitors", func() bool { _, ok := p.Delivery(id(monitors - 1)); return ok })
-	each := float64(heap()-before) / monitors
+	each := float64(heapInUse()-before) / monitors
 	p.stop()
 	b.Run(fmt.Sprint("monitors=", monitors), func(b *testing.B) { // measured once, above
 		b.ReportMetric(0, "ns/op")
@@ -139,7 +139,7 @@ func BenchmarkIdleMonitors(b *testing.B) {
 	})
 }
 
-func heap() int64 {
+func heapInUse() int64 {
 	runtime.GC()
 	runtime.GC() // the second for what the first had finalised
 	var m runtime.MemStats

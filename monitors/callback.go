@@ -34,6 +34,7 @@ type message struct {
 	Version      string             `json:"version"`
 	DeploymentID string             `json:"deployment_id,omitempty"`
 	InstanceID   string             `json:"instance_id,omitempty"`
+	MonitorID    string             `json:"monitor_id,omitempty"`
 	Word         windsock.Word      `json:"state,omitempty"` // absent from what only those hear who asked for all
 	Type         windsock.EventType `json:"type"`
 	Metadata     map[string]string  `json:"metadata,omitempty"`
@@ -49,11 +50,13 @@ type message struct {
 	Suspect      bool               `json:"suspect,omitempty"`
 	Instances    []string           `json:"instances,omitempty"`
 
-	MonitorID string `json:"monitor_id,omitempty"` // who lost events, of a gap
-	FirstSeq  int64  `json:"first_seq,omitempty"`
-	LastSeq   int64  `json:"last_seq,omitempty"`
-	Lost      int64  `json:"lost,omitempty"`
+	FirstSeq int64 `json:"first_seq,omitempty"` // of a gap, with the monitor's id
+	LastSeq  int64 `json:"last_seq,omitempty"`
+	Lost     int64 `json:"lost,omitempty"`
 }
+
+// subject returns what the event is about.
+func (n *notice) subject() windsock.Subject { return subjectOf(&n.Event) }
 
 // encode makes the body and the headers. They depend on the event alone, so that every
 // try and every replay sends the same.
@@ -74,6 +77,8 @@ func (n *notice) encode(source, version string) {
 		msg.InstanceID = e.SubjectID
 	case windsock.KindLog:
 		msg.MonitorID, msg.FirstSeq, msg.LastSeq, msg.Lost = e.SubjectID, e.FirstSeq, e.LastSeq, e.Lost
+	case windsock.KindMonitor:
+		msg.MonitorID = e.SubjectID
 	}
 	n.body, _ = json.Marshal(msg) // text, numbers and a map of text: it cannot fail
 	n.header = attributes(e.ID, source, string(e.Type), string(e.Kind)+"/"+e.SubjectID, e.Time, version)
@@ -133,6 +138,8 @@ func callbackURL(t *windsock.MonitorSpec, e *windsock.Event) string {
 	switch e.Kind {
 	case windsock.KindInstance:
 		to = "/api/deployment/instance/" + url.PathEscape(e.SubjectID)
+	case windsock.KindMonitor:
+		to = "/api/monitor/" + url.PathEscape(e.SubjectID)
 	case windsock.KindLog:
 		to = "/api/gap"
 	}
@@ -149,10 +156,14 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, n *notice) ans
 	now := time.Now()
 	header := maps.Clone(n.header)
 	if failure := authenticate(header, t, now, n.body); failure != "" {
-		return answer{failure: failure}
+		return answer{meaning: away, failure: failure}
 	}
 	got := d.send(ctx, t, callbackURL(&t.MonitorSpec, &n.Event), header, n.body, now)
-	return answer{failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
+	a := answer{meaning: meaningOf(got.status, got.failure), failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
+	if got.failure != "" && (got.status == 0 || got.broken) {
+		a.meaning = away // no whole answer came
+	}
+	return a
 }
 
 // A reply is what came back of a request.

@@ -1,6 +1,6 @@
 // Package monitors tells the registered monitors what changed. It follows the log of
-// events and calls each monitor back for those that concern it, one after the other,
-// until the monitor has taken them.
+// events and calls each monitor back for those that concern it, until the monitor has
+// taken them: what it hears of one subject in order, and one subject beside the other.
 package monitors
 
 import (
@@ -28,12 +28,16 @@ type Log interface {
 	Head() int64
 	// Wait returns nil once there is an event after that seq.
 	Wait(ctx context.Context, after int64) error
-	// Targets returns every monitor, with its secret, cursor and attempts.
+	// Targets returns every monitor, with its secret and how far it is.
 	Targets(ctx context.Context) ([]windsock.Target, error)
 	// Target returns ErrNotFound when the monitor was removed.
 	Target(ctx context.Context, id string) (windsock.Target, error)
-	// SaveProgress passes over monitors that were removed.
+	// SaveProgress passes over monitors that were removed, or are in a later round. It
+	// saves a cursor together with the lanes that it passes.
 	SaveProgress(ctx context.Context, progress []windsock.Progress) error
+	// PauseMonitor and ResumeMonitor leave alone what an operator paused.
+	PauseMonitor(ctx context.Context, id string, by windsock.Pause, reason string) (windsock.Monitor, error)
+	ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (windsock.Monitor, error)
 }
 
 const (
@@ -50,9 +54,12 @@ const (
 // Deliverer calls the monitors back. Log, Logger and Metrics are to be set.
 //
 // One reader follows the log and hands each event to the monitors it concerns. Those
-// that have something to send stand in line for one of a bounded number of requests; a
-// monitor has one request under way at most, in the order of the log. A monitor that
-// waits for its next try, or for an event, costs neither a request nor a goroutine.
+// that have something to send stand in line for one of a bounded number of requests. A
+// turn is one request, and then it is the next one's; a monitor may have several under
+// way, each about another subject. Once half of the requests are taken, the others are
+// for monitors that have none under way: some that hang with all that they may have leave
+// room for the rest. A monitor that waits for its next try, or for an event, costs neither
+// a request nor a goroutine.
 type Deliverer struct {
 	Log       Log
 	Logger    *slog.Logger
@@ -110,7 +117,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	saver.Wait()
 	for _, m := range d.byID {
 		m.mu.Lock()
-		m.stopRetry()
+		m.halt()
 		d.saver.mark(m)
 		m.mu.Unlock()
 	}
@@ -231,10 +238,10 @@ func (d *Deliverer) advance(ctx context.Context) error {
 			if err := d.admit(ctx, e); err != nil {
 				return err
 			}
-		} else {
-			d.skip(e)
-			d.hand(e)
+		} else if err := d.skip(ctx, e); err != nil {
+			return err
 		}
+		d.hand(e)
 		d.at.Store(e.Seq) // only now: a monitor that is not waiting for anything is as far as this
 	}
 	d.sweep()
@@ -282,7 +289,30 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 		d.add(&target)
 	case windsock.MonitorRemoved:
 		d.remove(e.SubjectID)
+	case windsock.MonitorPaused, windsock.MonitorResumed:
+		return d.steer(ctx, e.SubjectID)
 	}
+	return nil
+}
+
+// steer follows what the log says of a monitor's pauses.
+func (d *Deliverer) steer(ctx context.Context, id string) error {
+	m := d.byID[id]
+	if m == nil {
+		return nil
+	}
+	target, err := d.Log.Target(ctx, id)
+	if errors.Is(err, windsock.ErrNotFound) {
+		return nil // it was removed since
+	}
+	if err != nil {
+		return fmt.Errorf("monitor %q: %w", id, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.steer(&target, d.at.Load())
+	d.saver.mark(m)
+	d.wake(m)
 	return nil
 }
 
@@ -290,7 +320,7 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 func (d *Deliverer) add(t *windsock.Target) {
 	m := d.byID[t.ID]
 	if m == nil {
-		m = newMonitor(t, d.at.Load())
+		m = newMonitor(t, d.at.Load(), d.wake)
 		d.mu.Lock()
 		d.byID[t.ID] = m
 		d.mu.Unlock()
@@ -307,7 +337,7 @@ func (d *Deliverer) add(t *windsock.Target) {
 	d.wake(m)
 }
 
-// remove drops a monitor with all that waits for it, and ends its request.
+// remove drops a monitor with all that waits for it, and ends its requests.
 func (d *Deliverer) remove(id string) {
 	m := d.byID[id]
 	if m == nil {
@@ -359,8 +389,8 @@ func (d *Deliverer) wake(m *monitor) {
 	}
 }
 
-// due sees to what m has to do next, and reports whether that is a try, right now.
-// m.mu is held.
+// due sees to what m has to do next, and reports whether it is to stand in line for a
+// try. m.mu is held.
 func (d *Deliverer) due(m *monitor) bool {
 	if m.gone {
 		return false
@@ -369,54 +399,100 @@ func (d *Deliverer) due(m *monitor) bool {
 		m.filling = true
 		d.fills.add(m)
 	}
-	if m.sending || len(m.queue) == 0 {
+	if m.inLine || !m.maySend() {
 		return false
 	}
-	m.sending = true
-	if wait := min(time.Until(m.nextTryAt), maxWait); wait > 0 {
-		m.retry = time.AfterFunc(wait, func() { d.sends.add(m) })
-		return false
-	}
+	m.inLine = true
 	return true
 }
 
-// deliver makes one try of what waits first for m. It reports whether the next is due.
+// deliver makes one try of the lane of m whose turn it is. It reports whether m is to
+// stand in line again.
 func (d *Deliverer) deliver(m *monitor) bool {
+	ctx, cancel := context.WithTimeout(d.calls, d.Timeout)
+	defer cancel()
 	m.mu.Lock()
-	if m.gone || len(m.queue) == 0 {
-		m.sending = false
+	m.inLine = false
+	if !m.maySend() || m.flying > 0 && d.sends.crowded() { // when one of its own has ended it comes back
 		m.mu.Unlock()
 		return false
 	}
-	ctx, cancel := context.WithTimeout(d.calls, d.Timeout)
-	defer cancel()
-	n, t := m.queue[0], m.target
-	m.cancel = cancel
+	l, t, epoch := m.begin(cancel), m.target, m.epoch
+	d.wake(m) // the next lane need not wait for this one
+	n := d.next(ctx, m, l)
 	m.mu.Unlock()
 
+	var got answer
 	begun := time.Now()
-	got := d.call(ctx, t, n)
+	if n != nil {
+		got = d.call(ctx, t, n)
+	}
 	now := time.Now()
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sending, m.cancel = false, nil
-	if got.failure != "" && errors.Is(ctx.Err(), context.Canceled) {
-		return false // it was we who ended it; that says nothing of the monitor
+	m.end(l)
+	broken := got.meaning == away && errors.Is(ctx.Err(), context.Canceled) // it was we who ended it; that says nothing of the monitor
+	if n != nil && !broken {
+		d.Metrics.tried(&n.Event, got.meaning == taken, now, now.Sub(begun))
+		d.settle(m, l, n, got, epoch, now, t == m.target)
+		d.saver.mark(m)
 	}
-	d.Metrics.tried(&n.Event, got.failure == "", now, now.Sub(begun))
-	switch {
-	case got.failure == "":
-		if m.attempts > 0 {
-			d.Logger.Info("callbacks go through again", "monitor", m.id, "after", m.attempts)
+	m.rest(l)
+	return d.due(m)
+}
+
+// next returns what waits first in a lane, or nil if that turns out to be nothing. It is
+// called with m.mu held and lets go of it to read the log.
+func (d *Deliverer) next(ctx context.Context, m *monitor, l *lane) *notice {
+	if len(l.queue) == 0 {
+		t, first, last := m.target, l.first, l.last
+		m.mu.Unlock()
+		queue, err := d.recall(ctx, t, l.subject, first, last)
+		if errors.Is(err, windsock.ErrPruned) {
+			if behind := d.catchUp(ctx, m); behind != nil {
+				err = behind
+			}
 		}
-		m.succeeded(n, t, now)
-	case t == m.target:
-		m.failed(got, now, d.Rand)
+		if ctx.Err() == nil {
+			d.filling.note(err)
+			if err != nil {
+				sleep(ctx, breath)
+			}
+		}
+		m.mu.Lock()
+		if err != nil || t != m.target {
+			return nil
+		}
+		if l.recalled(queue, last); len(queue) == 0 {
+			d.saver.mark(m)
+			return nil
+		}
+	}
+	return l.queue[0]
+}
+
+// settle notes what came of a try that began in an epoch. A failure by wishes that m does
+// not have any more says nothing of it.
+func (d *Deliverer) settle(m *monitor, l *lane, n *notice, got answer, epoch int, now time.Time, current bool) {
+	was := m.paused
+	switch {
+	case got.meaning == taken:
+		if m.attempts+l.attempts > 0 {
+			d.Logger.Info("callbacks go through again", "monitor", m.id, "seq", n.Seq, "after", max(m.attempts, l.attempts))
+		}
+		m.succeeded(l, n, epoch, now)
+	case !current:
+	case got.meaning == refused && m.mayPark(l):
+		m.refused(l, n, got, epoch, now, d.Rand)
+		d.Logger.Warn("callback refused", "monitor", m.id, "seq", n.Seq, "attempts", l.attempts, "next_try", l.nextTryAt, "error", cut(got.failure, maxLogged))
+	default:
+		m.failed(got, epoch, now, d.Rand)
 		d.Logger.Warn("callback failed", "monitor", m.id, "seq", n.Seq, "attempts", m.attempts, "next_try", m.nextTryAt, "error", cut(got.failure, maxLogged))
 	}
-	d.saver.mark(m)
-	return d.due(m)
+	if m.paused != was {
+		d.Logger.Warn("monitor paused or resumed", "monitor", m.id, "was", was, "paused", m.paused)
+	}
 }
 
 // fill reads one page of the log for a monitor that lags. It reports whether there is
@@ -426,10 +502,10 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	t := m.target
 	part, filling := m.toRead()
 	m.mu.Unlock()
-	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope})
+	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope, Kind: part.of.Kind, Subject: part.of.ID})
 	if errors.Is(err, windsock.ErrPruned) {
 		err = d.catchUp(ctx, m)
-		part = span{} // nothing of it was read
+		part = uncounted{} // nothing of it was read
 		sleep(ctx, breath)
 	}
 	if ctx.Err() != nil {
@@ -448,7 +524,7 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	switch {
 	case part.empty(), t != m.target: // what was read is not what it wants now
 	case filling:
-		m.fill(events, part)
+		m.fill(events, part.span)
 	default:
 		m.count(events, part)
 	}

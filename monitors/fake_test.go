@@ -33,17 +33,19 @@ type memLog struct {
 	mu       sync.Mutex
 	events   []windsock.Event
 	targets  map[string]windsock.Target
-	progress map[string]windsock.Progress // as saved
-	saved    int                          // rows
-	broken   error                        // what SaveProgress answers
-	blind    error                        // what Events answers
-	pruned   int64                        // what was before is no longer kept
-	slow     time.Duration                // how long Events takes after it has read, for a scope
+	progress map[string]windsock.Progress // as saved, with all lanes
+	paused   map[string]windsock.Pause
+	round    map[string]int64
+	saved    int           // rows
+	broken   error         // what SaveProgress answers
+	blind    error         // what Events answers
+	pruned   int64         // what was before is no longer kept
+	slow     time.Duration // how long Events takes after it has read, for a scope
 	news     chan struct{}
 }
 
 func newLog() *memLog {
-	return &memLog{targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, news: make(chan struct{})}
+	return &memLog{targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, paused: map[string]windsock.Pause{}, round: map[string]int64{}, news: make(chan struct{})}
 }
 
 // crashed returns the log as a process finds it that starts after this one was killed.
@@ -54,6 +56,8 @@ func (l *memLog) crashed() *memLog {
 	c.events = slices.Clone(l.events)
 	c.targets = maps.Clone(l.targets)
 	c.progress = maps.Clone(l.progress)
+	c.paused = maps.Clone(l.paused)
+	c.round = maps.Clone(l.round)
 	return c
 }
 
@@ -92,6 +96,7 @@ func (l *memLog) remove(id string) {
 	l.mu.Lock()
 	delete(l.targets, id)
 	delete(l.progress, id)
+	delete(l.paused, id)
 	l.mu.Unlock()
 	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorRemoved, SubjectID: id})
 }
@@ -104,7 +109,8 @@ func (l *memLog) Events(_ context.Context, after int64, limit int, f windsock.Ev
 	}
 	var page []windsock.Event
 	for i := after; i < int64(len(l.events)) && len(page) < limit; i++ {
-		if e := l.events[i]; f.Scope == "" || slices.Contains(windsock.ScopesOf(&e), f.Scope) {
+		e := l.events[i]
+		if (f.Subject == "" || f.Subject == e.SubjectID && f.Kind == e.Kind) && (f.Scope == "" || slices.Contains(windsock.ScopesOf(&e), f.Scope)) {
 			page = append(page, e)
 		}
 	}
@@ -145,10 +151,13 @@ func (l *memLog) target(id string) (windsock.Target, error) {
 	if !ok {
 		return t, fmt.Errorf("monitor %q: %w", id, windsock.ErrNotFound)
 	}
-	if p, ok := l.progress[id]; ok {
-		t.Cursor = p.Cursor
-		t.Delivery = windsock.Delivery{Attempts: p.Attempts, NextTryAt: p.NextTryAt.Round(0), LastError: p.LastError, SuccessAt: p.SuccessAt}
+	p, ok := l.progress[id]
+	if !ok {
+		p = windsock.Progress{MonitorID: id, Cursor: t.Cursor}
 	}
+	t.Cursor, t.Progress = p.Cursor, p
+	t.Progress.Round, t.Progress.Paused = l.round[id], l.paused[id]
+	t.Progress.NextTryAt = p.NextTryAt.Round(0)
 	return t, nil
 }
 
@@ -176,12 +185,54 @@ func (l *memLog) SaveProgress(_ context.Context, progress []windsock.Progress) e
 		return l.broken
 	}
 	for _, p := range progress {
-		if _, ok := l.targets[p.MonitorID]; ok && p.Cursor >= l.progress[p.MonitorID].Cursor && p.Cursor >= l.pruned {
-			l.progress[p.MonitorID] = p
-			l.saved++
+		if _, ok := l.targets[p.MonitorID]; !ok || p.Round != l.round[p.MonitorID] {
+			continue
 		}
+		kept := slices.DeleteFunc(slices.Clone(l.progress[p.MonitorID].Lanes), func(old windsock.Lane) bool {
+			return slices.Contains(p.Cleared, old.Subject) || slices.ContainsFunc(p.Lanes, func(l windsock.Lane) bool { return l.Subject == old.Subject })
+		})
+		p.Lanes, p.Cleared = append(kept, p.Lanes...), nil
+		l.progress[p.MonitorID] = p
+		l.saved++
 	}
 	return nil
+}
+
+func (l *memLog) PauseMonitor(_ context.Context, id string, by windsock.Pause, reason string) (m windsock.Monitor, err error) {
+	l.mu.Lock()
+	_, ok := l.targets[id]
+	now := l.paused[id]
+	if err = l.broken; err == nil && !ok {
+		err = windsock.ErrNotFound
+	}
+	if err != nil || now == by || now != "" && by != windsock.PausedByOperator {
+		l.mu.Unlock()
+		return m, err
+	}
+	l.paused[id] = by
+	l.mu.Unlock()
+	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorPaused, SubjectID: id, Source: string(by), Reason: reason})
+	return m, nil
+}
+
+func (l *memLog) ResumeMonitor(_ context.Context, id string, from windsock.Resume) (m windsock.Monitor, err error) {
+	l.mu.Lock()
+	now := l.paused[id]
+	if err = l.broken; err != nil || from == windsock.Recovered && now == windsock.PausedByOperator || from != windsock.Skip && now == "" {
+		l.mu.Unlock()
+		return m, err
+	}
+	l.paused[id] = ""
+	p := l.progress[id]
+	p.Attempts, p.NextTryAt, p.LastError, p.Failures, p.FailingSince = 0, time.Time{}, "", 0, time.Time{}
+	if from == windsock.Skip {
+		l.round[id]++
+		p.Cursor, p.Ahead, p.Lanes = int64(len(l.events)+1), nil, nil
+	}
+	l.progress[id] = p
+	l.mu.Unlock()
+	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorResumed, SubjectID: id})
+	return m, nil
 }
 
 func (l *memLog) progressOf(id string) windsock.Progress {
@@ -203,13 +254,20 @@ type network struct {
 	answer map[string]func(*http.Request) (*http.Response, error) // by host; default 200
 	tries  map[string][]int64                                     // seqs, by host
 	taken  map[string][]int64
-	times  map[string][]time.Time // of the tries
+	tookAt map[string][]time.Time        // when
+	times  map[string][]time.Time        // of the tries
+	told   map[string]map[string][]int64 // taken, by host and subject
+	flying map[string]map[string]int     // tries under way, by host and subject
+	most   map[string]int                // under way at once, by host
+
+	doubled []string // host and subject of tries that began while another was under way
 }
 
 func newNetwork() *network {
 	return &network{
 		answer: map[string]func(*http.Request) (*http.Response, error){},
 		tries:  map[string][]int64{}, taken: map[string][]int64{}, times: map[string][]time.Time{},
+		tookAt: map[string][]time.Time{}, told: map[string]map[string][]int64{}, flying: map[string]map[string]int{}, most: map[string]int{},
 	}
 }
 
@@ -219,7 +277,19 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		panic(err)
 	}
+	subject := req.Header.Get("Ce-Subject")
 	n.mu.Lock()
+	if n.told[host] == nil {
+		n.told[host], n.flying[host] = map[string][]int64{}, map[string]int{}
+	}
+	if n.flying[host][subject]++; n.flying[host][subject] > 1 {
+		n.doubled = append(n.doubled, host+" "+subject)
+	}
+	under := 0
+	for _, flying := range n.flying[host] {
+		under += flying
+	}
+	n.most[host] = max(n.most[host], under)
 	n.tries[host] = append(n.tries[host], seq)
 	n.times[host] = append(n.times[host], time.Now())
 	answer := n.answer[host]
@@ -228,10 +298,13 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	if answer != nil {
 		resp, err = answer(req)
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.flying[host][subject]--
 	if err == nil && resp.StatusCode == 200 {
-		n.mu.Lock()
 		n.taken[host] = append(n.taken[host], seq)
-		n.mu.Unlock()
+		n.tookAt[host] = append(n.tookAt[host], time.Now())
+		n.told[host][subject] = append(n.told[host][subject], seq)
 	}
 	return resp, err
 }
@@ -249,10 +322,44 @@ func (n *network) tried(host string) []int64 {
 	return slices.Clone(n.tries[host])
 }
 
+// took returns what a host took, sorted: in what order it took the events of different
+// subjects is nobody's business.
 func (n *network) took(host string) []int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.taken[host])
+	return slices.Sorted(slices.Values(n.taken[host]))
+}
+
+// takenFrom returns what a host took after the first n, in no order.
+func (n *network) takenFrom(host string, after int) []int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.taken[host][after:])
+}
+
+// firstTook returns when a host took an event first.
+func (n *network) firstTook(host string, seq int64) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.tookAt[host][slices.Index(n.taken[host], seq)]
+}
+
+// heard returns what a host took of each subject, in order.
+func (n *network) heard(host string) map[string][]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	heard := map[string][]int64{}
+	for subject, seqs := range n.told[host] {
+		heard[subject] = slices.Clone(seqs)
+	}
+	return heard
+}
+
+// atOnce returns the most tries that were under way together at a host.
+func (n *network) atOnce(host string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.most[host]
 }
 
 // gaps returns the times between the tries at a host.
@@ -422,6 +529,11 @@ func spec(rawURL string) windsock.MonitorSpec {
 
 // named returns a monitor of the network.
 func named(host string) windsock.MonitorSpec { return windsock.MonitorSpec{Address: host, Port: 80} }
+
+// single returns a monitor of the network that is told one thing at a time.
+func single(host string) windsock.MonitorSpec {
+	return windsock.MonitorSpec{Address: host, Port: 80, Parallel: 1}
+}
 
 // change returns an event of an instance in a deployment in a pool.
 func change(instance string, to windsock.State) windsock.Event {

@@ -24,7 +24,7 @@ type Metrics struct {
 }
 
 var (
-	monitorsDesc = prometheus.NewDesc("windsock_monitors", "Registered monitors.", nil, nil)
+	monitorsDesc = prometheus.NewDesc("windsock_monitors", "Registered monitors, by how their callbacks go.", []string{"state"}, nil)
 	lagDesc      = prometheus.NewDesc("windsock_monitor_lag_seconds", "Age of the oldest event that waits for the monitor; of the slowest, for other.", []string{"monitor"}, nil)
 	backlogDesc  = prometheus.NewDesc("windsock_monitor_backlog_events", "Events that wait for the monitor; the sum, for other.", []string{"monitor"}, nil)
 )
@@ -83,11 +83,14 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 	}
-	gauge(monitorsDesc, float64(len(ids)))
+	states := map[string]float64{"idle": 0, "delivering": 0, "retrying": 0, "paused": 0}
 	now := time.Now()
 	var otherLag, otherBacklog float64
 	for i, id := range ids {
-		how, _ := d.Delivery(id)
+		how, there := d.Delivery(id)
+		if there {
+			states[how.State]++
+		}
 		lag, backlog := 0.0, float64(how.Backlog)
 		if !how.OldestAt.IsZero() {
 			lag = max(now.Sub(how.OldestAt), 0).Seconds()
@@ -99,6 +102,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		otherLag = max(otherLag, lag)
 		otherBacklog += backlog
+	}
+	for state, n := range states {
+		gauge(monitorsDesc, n, state)
 	}
 	if len(ids) > maxNamed {
 		gauge(lagDesc, otherLag, "other")

@@ -33,9 +33,12 @@ func TestMetrics(t *testing.T) {
 		want(t, "tries that failed", testutil.ToFloat64(p.Metrics.tries.WithLabelValues("failure")), 3)
 		want(t, "tries that succeeded", testutil.ToFloat64(p.Metrics.tries.WithLabelValues("success")), 2*50)
 		wanted := `
-# HELP windsock_monitors Registered monitors.
+# HELP windsock_monitors Registered monitors, by how their callbacks go.
 # TYPE windsock_monitors gauge
-windsock_monitors 53
+windsock_monitors{state="delivering"} 0
+windsock_monitors{state="idle"} 50
+windsock_monitors{state="paused"} 0
+windsock_monitors{state="retrying"} 3
 `
 		for _, m := range []struct {
 			name, help  string

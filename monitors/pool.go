@@ -57,6 +57,13 @@ func (p *pool) next(again *monitor) *monitor {
 	return m
 }
 
+// crowded reports whether more than half of those who may be at work are.
+func (p *pool) crowded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running > p.limit/2
+}
+
 // close sends home who is still in line and returns when all work is done.
 func (p *pool) close() {
 	p.mu.Lock()

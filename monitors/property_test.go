@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -12,8 +13,9 @@ import (
 	"windsock"
 )
 
-// Whatever happens, each monitor takes all that it wants, in order, and nothing twice
-// unless the process was killed in between; and its backlog is counted exactly.
+// Whatever happens, each monitor takes all that it wants, each subject's in order, and
+// nothing twice but what was under way, or was delivered since the last save, when the
+// process was killed; and its backlog is counted exactly.
 func TestWhateverHappens(t *testing.T) {
 	runs := 30
 	if testing.Short() {
@@ -35,14 +37,15 @@ type world struct {
 	net   *network
 	now   *process
 	specs map[string]windsock.MonitorSpec // by monitor and host, which have the same name
-	since map[string]int64                // cursors of the monitors when the process began
+	since map[string]windsock.Progress    // how far the monitors were when the process began
 	mark  map[string]int                  // how many each had taken then
-	kills int
+	skips map[string]int64                // up to where each was to hear nothing any more
+	kills []time.Time
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		T: t, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(), net: newNetwork(),
+		T: t, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(), net: newNetwork(), skips: map[string]int64{},
 		specs: map[string]windsock.MonitorSpec{
 			"all":   {Detections: windsock.Detections{"all"}},
 			"east":  {Scope: "pool:east"},
@@ -52,6 +55,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	for id, s := range w.specs {
 		s.Address, s.Port = id, 80
+		s.Parallel = 1 + w.rand.IntN(6)
 		w.specs[id] = s
 		w.log.add(id, s, "")
 	}
@@ -60,10 +64,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 }
 
 func (w *world) begin() {
-	w.since, w.mark = map[string]int64{}, map[string]int{}
+	w.since, w.mark = map[string]windsock.Progress{}, map[string]int{}
 	targets, _ := w.log.Targets(w.Context())
 	for _, t := range targets {
-		w.since[t.ID] = t.Cursor
+		w.since[t.ID] = t.Progress
 		w.mark[t.ID] = len(w.net.took(t.ID))
 	}
 	w.now = start(w, w.log, w.net, func(d *Deliverer) { d.Requests = 1 + w.rand.IntN(4) })
@@ -77,17 +81,19 @@ func (w *world) run() {
 		}
 	}
 	w.heal()
-	pass(4 * time.Hour)
+	pass(5 * time.Hour)
 	w.checkBacklogs()
 	w.now.stop()
 	for id := range w.specs {
 		w.checkTaken(id)
 		want(w.T, "cursor of "+id, w.log.progressOf(id).Cursor, w.log.Head())
+		want(w.T, "lanes of "+id, len(w.log.progressOf(id).Lanes), 0)
 	}
+	want(w.T, "tries at once of the same subject", w.net.doubled, nil)
 }
 
 func (w *world) something() {
-	switch host := w.host(); w.rand.IntN(13) {
+	switch host := w.host(); w.rand.IntN(16) {
 	case 0, 1, 2, 3:
 		for range w.rand.IntN(10) * w.rand.IntN(50) {
 			w.log.append(w.event())
@@ -97,8 +103,9 @@ func (w *world) something() {
 		}
 	case 4:
 		w.net.at(host, [...]func(*http.Request) (*http.Response, error){
-			respond(500, "no"), hang, refuse(errDisk), respond(503, "", "Retry-After", "7"), respond(202, `{"result":"fail"}`),
-		}[w.rand.IntN(5)])
+			respond(500, "no"), hang, refuse(errDisk), respond(503, "", "Retry-After", "7"), respond(202, `{"result":"fail"}`), respond(410, ""),
+			w.refusing(), w.refusing(), w.refusing(),
+		}[w.rand.IntN(9)])
 	case 5, 6:
 		w.net.at(host, nil)
 	case 7, 8:
@@ -106,9 +113,9 @@ func (w *world) something() {
 	case 9:
 		w.log.add(host, w.specs[host], "")
 	case 10:
-		synctest.Wait()
+		pass(time.Duration(w.rand.IntN(100)) * time.Millisecond)
 		if w.rand.IntN(2) == 0 {
-			w.kills++
+			w.kills = append(w.kills, time.Now())
 			killed := w.log.crashed()
 			w.now.stop()
 			w.log = killed
@@ -125,6 +132,7 @@ func (w *world) something() {
 		})
 		pass(time.Duration(w.rand.IntN(5)) * time.Second)
 		w.log.set(func() { w.log.broken, w.log.blind = nil, nil })
+		pass(2 * saveEvery)
 	case 12: // a monitor begins to read for itself while a request of its is under way
 		w.net.at(host, after(time.Duration(w.rand.IntN(300))*time.Millisecond))
 		w.log.append(w.event(), w.event(), w.event())
@@ -133,12 +141,38 @@ func (w *world) something() {
 		w.log.add(host, w.specs[host], "")
 		pass(time.Second)
 		w.log.set(func() { w.log.slow = 0 })
+	case 13:
+		w.log.PauseMonitor(w.Context(), host, windsock.PausedByOperator, "")
+	case 14:
+		w.log.ResumeMonitor(w.Context(), host, windsock.Replay)
+	case 15:
+		if w.rand.IntN(4) == 0 {
+			w.log.ResumeMonitor(w.Context(), host, windsock.Skip)
+			w.skips[host] = w.log.Head()
+			synctest.Wait()
+		}
+	}
+}
+
+// refusing refuses the events of some subjects, or hangs with them.
+func (w *world) refusing() func(*http.Request) (*http.Response, error) {
+	some, hangs := w.rand.IntN(1<<6), w.rand.IntN(3) == 0
+	return func(req *http.Request) (*http.Response, error) {
+		subject := req.Header.Get("Ce-Subject")
+		if some>>(subject[len(subject)-1]%6)&1 == 1 {
+			if hangs {
+				return hang(req)
+			}
+			return respond(500, "no")(req)
+		}
+		return after(time.Duration(some) * time.Millisecond)(req)
 	}
 }
 
 func (w *world) heal() {
 	for id := range w.specs {
 		w.net.at(id, nil)
+		w.log.ResumeMonitor(w.Context(), id, windsock.Replay)
 	}
 }
 
@@ -156,44 +190,71 @@ func (w *world) event() windsock.Event {
 	return e
 }
 
-// due returns what a monitor is to hear after a seq.
-func (w *world) due(id string, after int64) []int64 {
+// due returns what a monitor is to hear.
+func (w *world) due(id string) []windsock.Event {
 	spec := w.specs[id]
 	if spec.Scope == "" {
 		spec.Scope = windsock.Global
 	}
 	m := windsock.Monitor{MonitorSpec: spec, ID: id}
-	events, _ := w.log.Events(w.Context(), after, 1<<30, windsock.EventFilter{Scope: spec.Scope})
-	var due []int64
-	for i := range events {
-		if m.Wants(&events[i]) {
-			due = append(due, events[i].Seq)
-		}
-	}
-	return due
+	events, _ := w.log.Events(w.Context(), 4, 1<<30, windsock.EventFilter{Scope: spec.Scope})
+	return slices.DeleteFunc(events, func(e windsock.Event) bool { return !m.Wants(&e) })
 }
 
 func (w *world) checkBacklogs() {
 	pass(3 * time.Second) // a failure to read may take that long to be forgotten
 	for id := range w.specs {
-		at := w.since[id]
-		if took := w.net.took(id); len(took) > w.mark[id] {
-			at = max(at, took[len(took)-1])
+		since := w.net.takenFrom(id, w.mark[id])
+		waits := 0
+		for _, e := range w.due(id) {
+			if w.waited(id, &e) && e.Seq > w.skips[id] && !slices.Contains(since, e.Seq) {
+				waits++
+			}
 		}
-		want(w.T, "backlog of "+id, w.now.delivery(w, id).Backlog, int64(len(w.due(id, at))))
+		if got := w.now.delivery(w, id).Backlog; got != int64(waits) {
+			w.Fatalf("backlog of %s: %d, want %d", id, got, waits)
+		}
 	}
 }
 
-func (w *world) checkTaken(id string) {
-	var first []int64
-	var last int64
-	for _, seq := range w.net.took(id) {
-		if seq > last {
-			first = append(first, seq)
-			last = seq
-		} else if w.kills == 0 {
-			w.Fatalf("%s took %d after %d", id, seq, last)
+// waited reports whether an event waited when the process began.
+func (w *world) waited(id string, e *windsock.Event) bool {
+	p, s := w.since[id], subjectOf(e)
+	for _, l := range p.Lanes {
+		if l.Subject == s {
+			return e.Seq >= l.FirstSeq
 		}
 	}
-	want(w.T, "what "+id+" took", first, w.due(id, 4))
+	return e.Seq > p.Cursor && e.Seq > p.Ahead[s]
+}
+
+func (w *world) checkTaken(id string) {
+	due := map[string][]int64{}
+	for _, e := range w.due(id) {
+		s := string(e.Kind) + "/" + e.SubjectID
+		due[s] = append(due[s], e.Seq)
+	}
+	first := map[string][]int64{}
+	for s, seqs := range w.net.heard(id) {
+		last := int64(0)
+		for _, seq := range seqs {
+			if seq > last {
+				first[s] = append(first[s], seq)
+				last = seq
+			} else if !w.mayRepeat(id, seq) {
+				w.Fatalf("%s took %d of %s again after %d", id, seq, s, last)
+			}
+		}
+	}
+	for s, seqs := range due {
+		missing := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return seq <= w.skips[id] || slices.Contains(first[s], seq) })
+		want(w.T, "what "+id+" did not take of "+s, len(missing), 0)
+	}
+}
+
+// mayRepeat reports whether an event was under way or had just been delivered when the
+// process was killed.
+func (w *world) mayRepeat(id string, seq int64) bool {
+	at := w.net.firstTook(id, seq)
+	return slices.ContainsFunc(w.kills, func(kill time.Time) bool { return !at.Before(kill.Add(-saveEvery)) })
 }

@@ -11,44 +11,32 @@ import (
 // there, in the store, and has to follow.
 
 // skip has a monitor follow of which the log says that it lost events.
-func (d *Deliverer) skip(e *windsock.Event) {
+func (d *Deliverer) skip(ctx context.Context, e *windsock.Event) error {
 	m := d.byID[e.SubjectID]
 	if e.Type != windsock.LogGap || m == nil {
-		return
+		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e.LastSeq > m.cursor {
-		m.moveOn(e.LastSeq)
-		d.wake(m)
-	}
+	return d.catchUp(ctx, m)
 }
 
-// catchUp has a monitor follow that wanted to read what is no longer in the log.
+// catchUp has a monitor follow that was moved past what is no longer in the log, with
+// its lanes: it becomes what is saved of it, and reads again what it was offered since.
 func (d *Deliverer) catchUp(ctx context.Context, m *monitor) error {
 	t, err := d.Log.Target(ctx, m.id)
 	if errors.Is(err, windsock.ErrNotFound) {
 		return nil // removed since, as the reader will hear
 	}
-	if err == nil {
-		m.mu.Lock()
-		m.moveOn(t.Cursor)
-		m.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// moveOn passes over all events up to seq. What waits behind them is read again: of those
-// passed over nobody knows how many were counted. m.mu is held.
-func (m *monitor) moveOn(seq int64) {
-	t := *m.target
-	m.target = &t // another one, so that what is being read is not taken in
-	end := max(m.lagTo, m.uncounted.to)
-	if n := len(m.queue); n > 0 {
-		end = max(end, m.queue[n-1].Seq)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone || t.Progress.Round == m.round && t.Progress.Cursor <= m.cursor {
+		return nil
 	}
-	m.cursor = max(m.cursor, seq)
-	m.rewind(end)
+	m.restore(&t, max(d.at.Load(), m.read, m.lagTo))
+	d.wake(m)
+	return nil
 }
 
 // keepOnly drops the monitors that are not among targets: the log no longer says that

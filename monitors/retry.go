@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// steps are the waits from one try of an event to the next; the last goes on for ever.
+// steps are the waits from one try in vain to the next; the last goes on for ever.
 // They are a table: nothing in it can overflow, and all can see when the next try is.
 var steps = [...]time.Duration{0, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour}
 

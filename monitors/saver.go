@@ -2,6 +2,7 @@ package monitors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -71,21 +72,47 @@ func (s *saver) save(ctx context.Context) error {
 
 	at := s.at.Load() // before the monitors are asked: one that then waits for nothing was offered all up to here
 	var progress []windsock.Progress
+	var of []*monitor
 	for m := range lot {
 		if p, ok := m.progress(at); ok {
-			progress = append(progress, p)
-		} else {
-			delete(lot, m)
+			progress, of = append(progress, p), append(of, m)
 		}
 	}
 	if len(progress) == 0 {
 		return nil
 	}
 	if err := s.log.SaveProgress(ctx, progress); err != nil {
-		for m := range lot {
+		for i, m := range of {
+			m.unsaved(&progress[i])
 			s.mark(m)
 		}
 		return err
 	}
+	var failed error
+	for _, m := range of {
+		if err := s.announce(ctx, m); err != nil {
+			s.mark(m)
+			failed = err
+		}
+	}
+	return failed
+}
+
+// announce has the log say that a monitor was paused, or resumed, if it does not yet.
+func (s *saver) announce(ctx context.Context, m *monitor) error {
+	now, why, unsaid := m.news()
+	if !unsaid {
+		return nil
+	}
+	var err error
+	if now == "" {
+		_, err = s.log.ResumeMonitor(ctx, m.id, windsock.Recovered)
+	} else {
+		_, err = s.log.PauseMonitor(ctx, m.id, now, why)
+	}
+	if err != nil && !errors.Is(err, windsock.ErrNotFound) {
+		return err
+	}
+	m.said(now)
 	return nil
 }

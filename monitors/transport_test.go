@@ -171,7 +171,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			places := map[string]string{"kept": kept, "saved": l.progressOf("m").LastError, "logged": p.logged.String()}
+			places := map[string]string{"kept": kept, "saved": savedError(l.progressOf("m")), "logged": p.logged.String()}
 			for _, m := range metrics {
 				places["metrics"] += m.String()
 			}
@@ -242,6 +242,15 @@ func TestAKeptConnectionThatIsClosedIsReplaced(t *testing.T) {
 	<-served
 }
 
+// savedError returns the errors of the monitor and of its lanes.
+func savedError(p windsock.Progress) string {
+	text := p.LastError
+	for _, l := range p.Lanes {
+		text += l.LastError
+	}
+	return text
+}
+
 func TestConnectionsAreKept(t *testing.T) {
 	var conns atomic.Int64
 	r := &receiver{}
@@ -254,7 +263,9 @@ func TestConnectionsAreKept(t *testing.T) {
 	r.Start()
 	t.Cleanup(r.Close)
 	l := newLog()
-	l.add("m", spec(r.URL), "")
+	m := spec(r.URL)
+	m.Parallel = 1
+	l.add("m", m, "")
 	start(t, l, nil, ours)
 	l.append(changes(50)...)
 	r.await(t, 50)

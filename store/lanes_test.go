@@ -13,7 +13,7 @@ import (
 // registered returns a monitor that was added.
 func registered(t *testing.T, s *Store) string {
 	t.Helper()
-	m, _, err := s.AddMonitor(t.Context(), windsock.MonitorSpec{Address: "127.0.0.1", Port: 9000}, "")
+	m, err := s.AddMonitor(t.Context(), windsock.MonitorSpec{Address: "127.0.0.1", Port: 9000}, windsock.Keys{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestProgressIsKeptWithItsLanes(t *testing.T) {
 func TestLanesGoWithTheirMonitor(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, c *clock) {
 		id, other := registered(t, s), ""
-		m, _, err := s.AddMonitor(t.Context(), windsock.MonitorSpec{Address: "127.0.0.1", Port: 9001}, "")
+		m, err := s.AddMonitor(t.Context(), windsock.MonitorSpec{Address: "127.0.0.1", Port: 9001}, windsock.Keys{})
 		if other = m.ID; err != nil {
 			t.Fatal(err)
 		}

@@ -145,7 +145,8 @@ func (s *Store) prune(ctx context.Context, to int64) (more bool, err error) {
 	err = s.do(ctx, func(t *tx) error {
 		var pruned, held int64
 		t.get(&pruned, `SELECT pruned FROM log`)
-		t.get(&held, `SELECT coalesce(min(cursor), ?) FROM monitors`, to)
+		t.get(&held, `SELECT coalesce(min(seq), ?) FROM (
+			SELECT min(cursor) AS seq FROM monitors UNION ALL SELECT min(first_seq) - 1 FROM lanes) AS held`, to)
 		end := min(to, held, pruned+pruneStep)
 		if n = end - pruned; n <= 0 {
 			return t.err
@@ -168,8 +169,8 @@ func (r *Retention) leaveBehind(ctx context.Context, horizon, to int64) error {
 		return err
 	}
 	for i := range targets {
-		if m := &targets[i].Monitor; m.Cursor < horizon {
-			if err := r.Store.leaveBehind(ctx, m, horizon, to); err != nil {
+		if t := &targets[i]; behind(t.Cursor, t.Progress.Lanes) < horizon {
+			if err := r.Store.leaveBehind(ctx, &t.Monitor, horizon, to); err != nil {
 				return err
 			}
 		}
@@ -177,34 +178,56 @@ func (r *Retention) leaveBehind(ctx context.Context, horizon, to int64) error {
 	return nil
 }
 
-// leaveBehind moves one monitor to the seq to, and logs what it loses, if it is anything.
-// That takes as long as counting does, and so is done before; the monitor may have got
-// further since.
+// behind is the seq up to which a monitor needs no event any more: that of its cursor,
+// or before the first that waits in a lane.
+func behind(cursor int64, lanes []windsock.Lane) int64 {
+	for _, l := range lanes {
+		cursor = min(cursor, l.FirstSeq-1)
+	}
+	return cursor
+}
+
+// leaveBehind moves one monitor and its lanes to the seq to, and logs what it loses, if it
+// is anything. To count what is beyond the cursor takes long, and so is done before; the
+// monitor may have got further since.
 func (s *Store) leaveBehind(ctx context.Context, m *windsock.Monitor, horizon, to int64) error {
 	var lost int64
 	for after := m.Cursor; after < to; after += countStep {
-		n, err := concerning(reader{ctx, s.read}, m, after, min(to, after+countStep))
+		n, err := concerning(reader{ctx, s.read}, m, after, min(to, after+countStep), windsock.Subject{})
 		if err != nil {
 			return err
 		}
 		lost += n
 	}
 	return s.do(ctx, func(t *tx) error {
-		var now []int64
-		t.all(&now, `SELECT cursor FROM monitors WHERE id = ?`, m.ID)
-		if t.err != nil || len(now) == 0 || now[0] >= horizon {
-			return t.err
+		now, err := viewMonitor(t, m.ID)
+		if there, err := present(err); err != nil || !there {
+			return err
 		}
-		heard, err := concerning(t, m, m.Cursor, now[0])
+		first := behind(now.Cursor, now.Progress.Lanes) + 1
+		if first > horizon {
+			return nil
+		}
+		heard, err := concerning(t, m, m.Cursor, min(now.Cursor, to), windsock.Subject{})
 		if err != nil {
 			return err
 		}
-		if lost -= heard; lost > 0 {
-			e := gap(m, now[0]+1, to, lost)
-			t.log(&e)
-			s.Logger.Warn("a monitor that is too far behind loses events", "monitor", m.ID, "first_seq", now[0]+1, "last_seq", to, "lost", lost)
+		lost -= heard
+		for _, l := range now.Progress.Lanes {
+			n, err := concerning(t, m, l.FirstSeq-1, min(now.Cursor, to), l.Subject)
+			if err != nil {
+				return err
+			}
+			lost += n
 		}
-		t.exec(`UPDATE monitors SET cursor = ? WHERE id = ?`, to, m.ID)
+		if lost > 0 {
+			e := gap(m, first, to, lost)
+			t.log(&e)
+			s.Logger.Warn("a monitor that is too far behind loses events", "monitor", m.ID, "first_seq", first, "last_seq", to, "lost", lost)
+		}
+		// In another round, so that what the deliverer saves meanwhile does not undo it.
+		t.exec(`UPDATE monitors SET cursor = ?, round = round + 1 WHERE id = ?`, max(now.Cursor, to), m.ID)
+		t.exec(`UPDATE lanes SET first_seq = ? WHERE monitor_id = ? AND first_seq <= ?`, to+1, m.ID, to)
 		return t.err
 	})
 }
@@ -225,11 +248,12 @@ func gap(m *windsock.Monitor, first, last, lost int64) windsock.Event {
 }
 
 // concerning counts the events after one seq, up to another, that a monitor is called
-// back for.
-func concerning(r queryer, m *windsock.Monitor, after, to int64) (n int64, err error) {
+// back for: about one subject or, if that is zero, any.
+func concerning(r queryer, m *windsock.Monitor, after, to int64, of windsock.Subject) (n int64, err error) {
 	q := selecting(`SELECT kind, word, source, CASE WHEN kind = 'log' THEN subject_id ELSE '' END AS subject, count(*) AS n FROM events`)
 	q.where(`seq > ? AND seq <= ?`, after, to)
 	q.whereScope(m.Scope)
+	q.whereIf(of.ID != "", `kind = ? AND subject_id = ?`, string(of.Kind), of.ID)
 	q.text.WriteString(` GROUP BY 1, 2, 3, 4`)
 	var groups []struct {
 		Kind    windsock.Kind `db:"kind"`

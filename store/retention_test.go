@@ -33,7 +33,8 @@ func listening(t *testing.T, s *Store, port int, spec windsock.MonitorSpec) wind
 
 func reached(t *testing.T, s *Store, id string, seq int64) {
 	t.Helper()
-	if err := s.SaveProgress(t.Context(), []windsock.Progress{{MonitorID: id, Cursor: seq}}); err != nil {
+	now := must[windsock.Target](t)(s.Target(t.Context(), id))
+	if err := s.SaveProgress(t.Context(), []windsock.Progress{{MonitorID: id, Round: now.Progress.Round, Cursor: seq}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -130,6 +131,40 @@ func TestNothingIsDeletedThatAMonitorHasStillToHear(t *testing.T) {
 		prunedUpTo(t, s, behind+10)
 		if g := gaps(t, s); len(g) > 0 {
 			t.Errorf("nobody lost anything, but the log says %+v", g)
+		}
+	})
+}
+
+// A parked lane holds what waits in it, and no further than the horizon.
+func TestALaneHoldsWhatWaitsInIt(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, _ *clock) {
+		declare(t, s, "shop", "web-1", "web-2")
+		m := listening(t, s, 1, windsock.MonitorSpec{Subjects: windsock.OnlyInstances})
+		flap(t, s, 10)
+		first := s.Head()
+		record(t, s, instanceSaid("web-2", "a", windsock.Failed))
+		web2 := windsock.Subject{Kind: windsock.KindInstance, ID: "web-2"}
+		err := s.SaveProgress(t.Context(), []windsock.Progress{{MonitorID: m.ID, Cursor: s.Head(), Lanes: []windsock.Lane{{Subject: web2, FirstSeq: first + 1, Attempts: 1}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		flap(t, s, 100)
+		reached(t, s, m.ID, s.Head())
+		pass(t, keep(s, 60)) // the lane is 100 behind, the horizon is 120
+		prunedUpTo(t, s, first)
+		flap(t, s, 100)
+		reached(t, s, m.ID, s.Head())
+		pass(t, keep(s, 60))
+		g := gaps(t, s)
+		if len(g) != 1 || g[0].FirstSeq != first+1 || g[0].Lost != 1 {
+			t.Errorf("web-2 lost one event of %d, the log says %+v", first+1, g)
+		}
+		late := windsock.Progress{MonitorID: m.ID, Cursor: s.Head(), Lanes: []windsock.Lane{{Subject: web2, FirstSeq: first + 1, Attempts: 2}}}
+		if err := s.SaveProgress(t.Context(), []windsock.Progress{late}); err != nil {
+			t.Fatal(err)
+		}
+		if now := must[windsock.Target](t)(s.Target(t.Context(), m.ID)); now.Progress.Lanes[0].FirstSeq <= first+1 || now.Progress.Round != 1 {
+			t.Errorf("what was saved late undid it: %+v", now.Progress)
 		}
 	})
 }

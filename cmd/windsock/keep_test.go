@@ -75,7 +75,7 @@ func TestTheGapIsTold(t *testing.T) {
 	if err := st.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "shop"}}, []windsock.InstanceSpec{{ID: "web-1", DeploymentID: "shop"}}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := st.AddMonitor(t.Context(), windsock.MonitorSpec{Address: host, Port: at, Scope: "instance:web-1"}, windsock.Keys{})
+	m, err := st.AddMonitor(t.Context(), windsock.MonitorSpec{Address: host, Port: at, Scope: "instance:web-1", Parallel: 1}, windsock.Keys{}) // in the order of the log
 	if err != nil {
 		t.Fatal(err)
 	}

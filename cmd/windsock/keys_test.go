@@ -47,7 +47,7 @@ func TestKeysStayInTheService(t *testing.T) {
 	call("PUT", "/api/deployments/shop", "{}")
 	call("PUT", "/api/instances/web-1", `{"deployment_id":"shop"}`)
 	call("POST", "/api/monitors/deployment/instance/web-1", `{"state":"FAIL DETECTED"}`)
-	lines := []string{await(t, p.Err, "callback failed")}
+	lines := []string{await(t, p.Err, "callback refused")}
 	pong := call("POST", "/api/monitors/"+id+"/ping", "")
 	if !strings.Contains(pong, `"taken":false,"status":500`) || !strings.Contains(pong, "Authorization: Bearer [hidden]") || !strings.Contains(pong, "X-Key: [hidden]") {
 		t.Errorf("pinged: %s", pong)

@@ -90,7 +90,7 @@ type receiver struct {
 	received atomic.Int64
 }
 
-var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|deployment/(instance/)?([^/]+))$`)
+var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|(deployment/|deployment/instance/|monitor/)([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := callbackPath.FindStringSubmatch(r.URL.Path)
@@ -118,8 +118,11 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	c := &callback{Received: time.Now(), WebhookID: r.Header.Get(standardwebhooks.HeaderWebhookID), Kind: windsock.KindDeployment, ID: path[2], Body: body}
-	if path[1] != "" {
+	switch path[1] {
+	case "deployment/instance/":
 		c.Kind = windsock.KindInstance
+	case "monitor/":
+		c.Kind = windsock.KindMonitor
 	}
 	if err := json.Unmarshal(body, &c.said); err != nil {
 		rc.refuse(w, http.StatusBadRequest, fmt.Sprintf("no callback: %v", err))

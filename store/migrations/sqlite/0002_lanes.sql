@@ -17,7 +17,7 @@ ALTER TABLE monitors ADD COLUMN paused TEXT NOT NULL DEFAULT '' CHECK (paused = 
 -- cursor of the monitor passes it.
 CREATE TABLE lanes (
   monitor_id  TEXT    NOT NULL REFERENCES monitors (id) ON DELETE CASCADE,
-  kind        TEXT    NOT NULL CHECK (kind = 'deployment' OR kind = 'instance' OR kind = 'monitor'),
+  kind        TEXT    NOT NULL CHECK (kind = 'deployment' OR kind = 'instance' OR kind = 'monitor' OR kind = 'log'),
   subject_id  TEXT    NOT NULL,
   first_seq   INTEGER NOT NULL, -- the first event that waits
   attempts    INTEGER NOT NULL,
