@@ -69,6 +69,9 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 	q.whereScope(f.Scope)
 	q.whereIf(f.Kind != "", `kind = ?`, f.Kind)
 	q.whereIf(f.Subject != "", `subject_id = ?`, f.Subject)
+	// An index by subject would make a detection a third dearer (test/load). That by
+	// deployment has those of one; those of an instance are looked for from after on.
+	q.whereIf(f.Subject != "" && f.Kind == windsock.KindDeployment, `deployment_id = ?`, f.Subject)
 	q.whereIf(f.Type != "", `type = ?`, f.Type)
 	q.whereIf(f.Word != "", `word = ?`, f.Word)
 	var rows []eventRow

@@ -25,6 +25,3 @@ CREATE TABLE lanes (
   last_error  TEXT    NOT NULL,
   PRIMARY KEY (monitor_id, kind, subject_id)
 ) STRICT, WITHOUT ROWID;
-
--- What waits in a lane is read by its subject.
-CREATE INDEX events_by_subject ON events (subject_id, seq);
