@@ -131,7 +131,7 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 		return false, err
 	}
 	defer sqltx.Rollback() // after a commit it does nothing
-	t := &tx{s: s, sql: sqltx, head: s.head.Load()}
+	t := &tx{s: s, sql: sqltx}
 	t.get(&t.head, `SELECT coalesce(max(head), 0) FROM log`)
 	before := t.head
 	for i := 0; i < len(ops) && t.err == nil; {

@@ -147,9 +147,9 @@ func (w *working) loadSubjects(ops []*op) {
 		}
 	}
 	w.loadDeployments(ids[windsock.KindDeployment])
-	w.addDeployments(w.missing(ids[windsock.KindDeployment], func(id string) bool { return w.deployments[id] != nil }), `provider_id`)
+	w.addDeployments(missing(ids[windsock.KindDeployment], w.deployments), `provider_id`)
 	w.loadInstances(ids[windsock.KindInstance])
-	w.addInstances(w.missing(ids[windsock.KindInstance], func(id string) bool { return w.instances[id] != nil }), `provider_id`)
+	w.addInstances(missing(ids[windsock.KindInstance], w.instances), `provider_id`)
 }
 
 // findInstance returns the loaded instance with this id, ours or its provider's.

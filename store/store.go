@@ -120,11 +120,10 @@ func (s *Store) resume(ctx context.Context) error {
 		t.exec(`INSERT INTO log (one, id, alive_at) VALUES (1, ?, ?) ON CONFLICT DO NOTHING`, uuid.NewString()[:8], now)
 		var l struct {
 			ID      string `db:"id"`
-			Head    int64  `db:"head"`
 			AliveAt int64  `db:"alive_at"`
 		}
-		t.get(&l, `SELECT id, head, alive_at FROM log`)
-		s.logID, t.head = l.ID, l.Head
+		t.get(&l, `SELECT id, alive_at FROM log`)
+		s.logID = l.ID
 		if down := now - l.AliveAt; down > 0 {
 			t.exec(`UPDATE evidence SET expires_at = expires_at + ? WHERE expires_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE evidence SET stale_at = stale_at + ? WHERE stale_at > ?`, down, l.AliveAt)

@@ -146,7 +146,7 @@ const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
 
 // loadInstances reads the instances with these ids, and their deployments.
 func (w *working) loadInstances(ids []string) {
-	w.addInstances(w.missing(ids, func(id string) bool { return w.instances[id] != nil }), `id`)
+	w.addInstances(missing(ids, w.instances), `id`)
 }
 
 // addInstances reads the instances whose column is among values.
@@ -182,7 +182,7 @@ func (w *working) join(i *instance, d *deployment) {
 
 // loadDeployments reads the deployments with these ids.
 func (w *working) loadDeployments(ids []string) {
-	w.addDeployments(w.missing(ids, func(id string) bool { return w.deployments[id] != nil }), `id`)
+	w.addDeployments(missing(ids, w.deployments), `id`)
 }
 
 // addDeployments reads the deployments whose column is among values.
@@ -226,8 +226,8 @@ const evidenceColumns = `source, origin, state, since, observed_at, received_at,
 	pending, samples, blind_since, blind_for, stale_at`
 
 // missing returns the ids that are not loaded, each once.
-func (w *working) missing(ids []string, loaded func(string) bool) []string {
-	ids = slices.DeleteFunc(slices.Clone(ids), loaded)
+func missing[T any](ids []string, loaded map[string]*T) []string {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return loaded[id] != nil })
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
