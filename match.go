@@ -40,9 +40,9 @@ func ScopesOf(e *Event) []Scope {
 	switch e.Kind {
 	case KindInstance:
 		scopes = append(scopes, Scope("instance:"+e.SubjectID))
-	case KindLog:
+	case KindLog, KindMonitor:
 		scopes = scopes[:1] // the others are those of the same
-		if e.Scope != Global {
+		if e.Scope != "" && e.Scope != Global {
 			scopes = append(scopes, e.Scope)
 		}
 	}
@@ -73,10 +73,17 @@ func (m *Monitor) Wants(e *Event) bool {
 	return len(m.Detections) == 0 || m.Detections.All() || slices.Contains(m.Detections, e.Word)
 }
 
+// ofInterest are the events of a monitor that others are called back for: those which
+// somebody should look after.
+var ofInterest = []EventType{MonitorPaused, MonitorResumed, MonitorExpiring, MonitorExpired}
+
 // wantsOfMonitors reports whether to call the monitor back for what happened to another
-// one: for its pauses, which somebody should look after, if it asked for everything.
+// one, if it asked for everything; or because its own lease ends, whatever it asked for.
 func (m *Monitor) wantsOfMonitors(e *Event) bool {
-	return (e.Type == MonitorPaused || e.Type == MonitorResumed) && e.SubjectID != m.ID &&
+	if e.SubjectID == m.ID {
+		return e.Type == MonitorExpiring
+	}
+	return slices.Contains(ofInterest, e.Type) &&
 		(m.Scope == "" || m.Scope == Global) && (m.Subjects == "" || m.Subjects == Both) && m.Detections.All()
 }
 

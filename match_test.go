@@ -116,6 +116,10 @@ func TestWants(t *testing.T) {
 		"another one's pause, in a pool":     {MonitorSpec{Detections: all, Scope: "pool:east"}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m2"}, false},
 		"another one's pause, of instances":  {MonitorSpec{Detections: all, Subjects: OnlyInstances}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m2"}, false},
 		"its own pause, and all":             {MonitorSpec{Detections: all, Echo: true}, Event{Type: MonitorPaused, Kind: KindMonitor, SubjectID: "m1"}, false},
+		"the end of its own lease":           {MonitorSpec{Scope: "pool:east", Detections: Detections{StopDetected}}, Event{Type: MonitorExpiring, Kind: KindMonitor, SubjectID: "m1"}, true},
+		"of another one's":                   {MonitorSpec{}, Event{Type: MonitorExpiring, Kind: KindMonitor, SubjectID: "m2"}, false},
+		"of another one's, and all":          {MonitorSpec{Detections: all}, Event{Type: MonitorExpiring, Kind: KindMonitor, SubjectID: "m2"}, true},
+		"that another one expired, and all":  {MonitorSpec{Detections: all}, Event{Type: MonitorExpired, Kind: KindMonitor, SubjectID: "m2"}, true},
 		"a subject that is new in the model": {MonitorSpec{}, Event{Type: InstanceDeclared, Kind: KindInstance, SubjectID: "web-1"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -87,6 +87,7 @@ type MonitorSpec struct {
 	Subjects   Subjects   `json:"subjects,omitempty"`   // default both
 	Echo       bool       `json:"echo,omitempty"`       // call back for what it reported itself
 	Parallel   int        `json:"parallel,omitempty"`   // requests under way at once, each about another subject; default 16
+	TTL        Duration   `json:"ttl,omitempty"`        // it is removed unless it is added again within it; 0: it stays
 }
 
 // Duration is a time.Duration that is written as in "90s" and read also as a number
@@ -237,6 +238,7 @@ func (s *MonitorSpec) Complete() error {
 		checkText("name", s.Name, 0, maxName),
 		s.Scope.Validate(),
 		s.Detections.Validate(),
+		checkLease(s.TTL),
 	)
 	s.Version = Version
 	s.Address = CanonicalAddress(s.Address)

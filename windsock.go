@@ -169,7 +169,8 @@ type EventType string
 // The events of the log. Flags are stale and suspect. A declared subject is new in the
 // model or is described anew; a removed one was taken out of it, which says nothing of
 // the thing itself. A monitor that is added again may have other wishes than before. One
-// that is paused is not called back until it is resumed; the reason says why.
+// that is paused is not called back until it is resumed; the reason says why. One is expiring
+// when its lease is about to end, and was removed when that has expired.
 const (
 	InstanceState      EventType = "instance.state"
 	InstanceFlags      EventType = "instance.flags"
@@ -184,6 +185,8 @@ const (
 	LogGap             EventType = "log.gap" // a monitor lost events; its id is the subject's
 	MonitorPaused      EventType = "monitor.paused"
 	MonitorResumed     EventType = "monitor.resumed"
+	MonitorExpiring    EventType = "monitor.expiring"
+	MonitorExpired     EventType = "monitor.expired"
 )
 
 // Event is one entry of the log. It holds all that a callback says, so that every try
@@ -218,8 +221,10 @@ type EventData struct {
 	Metadata  map[string]string `json:"metadata,omitempty"`  // of the deployment, as it then was
 	Instances []string          `json:"instances,omitempty"` // the failing ones, on a deployment event; the first MaxNamed
 
+	Scope     Scope     `json:"scope,omitempty"`     // the monitor's, of a LogGap and a MonitorExpiring
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // of a MonitorExpiring
+
 	// Of a LogGap: what was lost, of those events between two that concern the monitor.
-	Scope    Scope `json:"scope,omitempty"` // the monitor's
 	FirstSeq int64 `json:"first_seq,omitempty"`
 	LastSeq  int64 `json:"last_seq,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`
@@ -276,7 +281,8 @@ type Monitor struct {
 	OwnCA       bool      `json:"own_ca"`                    // it gave the certificates that are trusted
 	Certified   bool      `json:"certified"`                 // a client certificate is shown to it
 
-	Cursor    int64     `json:"cursor"` // every event up to here was delivered or is none of its business
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // when its lease ends
+	Cursor    int64     `json:"cursor"`              // every event up to here was delivered or is none of its business
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	Delivery  Delivery  `json:"delivery"`

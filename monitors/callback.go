@@ -50,6 +50,8 @@ type message struct {
 	Suspect      bool               `json:"suspect,omitempty"`
 	Instances    []string           `json:"instances,omitempty"`
 
+	ExpiresAt string `json:"expires_at,omitempty"` // of the lease that ends
+
 	FirstSeq int64 `json:"first_seq,omitempty"` // of a gap, with the monitor's id
 	LastSeq  int64 `json:"last_seq,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`
@@ -68,7 +70,7 @@ func (n *notice) encode(source, version string) {
 		Observed: e.State, Previous: e.Previous, Expected: e.Expected,
 		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
 		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
-		Stale: e.Stale, Suspect: e.Suspect, Instances: e.Instances,
+		Stale: e.Stale, Suspect: e.Suspect, Instances: e.Instances, ExpiresAt: stamp(e.ExpiresAt),
 	}
 	switch e.Kind {
 	case windsock.KindDeployment:

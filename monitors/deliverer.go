@@ -287,7 +287,7 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 			return fmt.Errorf("monitor %q: %w", e.SubjectID, err)
 		}
 		d.add(&target)
-	case windsock.MonitorRemoved:
+	case windsock.MonitorRemoved, windsock.MonitorExpired:
 		d.remove(e.SubjectID)
 	case windsock.MonitorPaused, windsock.MonitorResumed:
 		return d.steer(ctx, e.SubjectID)

@@ -71,6 +71,9 @@ func (s *Store) tick(ctx context.Context, alive *time.Time) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	if err := s.endLeases(ctx); err != nil {
+		return err
+	}
 	return s.lookAhead(ctx)
 }
 
@@ -81,7 +84,8 @@ func (s *Store) lookAhead(ctx context.Context) error {
 	var next int64
 	err := s.read.GetContext(ctx, &next, `SELECT coalesce(min(at), 0) FROM (
 		SELECT min(deadline_at) AS at FROM instances WHERE deadline_at > 0
-		UNION ALL SELECT min(deadline_at) FROM deployments WHERE deadline_at > 0) AS both`)
+		UNION ALL SELECT min(deadline_at) FROM deployments WHERE deadline_at > 0
+		UNION ALL SELECT min(lease_at) FROM monitors WHERE lease_at > 0) AS next`)
 	s.sooner(next)
 	return unavailable(err)
 }

@@ -14,7 +14,7 @@ import (
 func (t *tx) log(e *windsock.Event) int64 {
 	t.head++
 	data := "{}" // mostly
-	if e.Stale || e.Suspect || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Lost > 0 {
+	if e.Stale || e.Suspect || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Scope != "" {
 		data = jsonText(e.EventData)
 	}
 	t.exec(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
@@ -96,7 +96,7 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 }
 
 // whereScope adds the condition that an event lies in a scope. That of an instance has
-// the gaps of all monitors, too: they are few, and only their data says whose they are.
+// what all monitors hear of themselves, too: that is little, and only its data says whose it is.
 func (q *query) whereScope(scope windsock.Scope) {
 	switch kind, id, _ := strings.Cut(string(scope), ":"); kind {
 	case "provider":
@@ -106,7 +106,7 @@ func (q *query) whereScope(scope windsock.Scope) {
 	case "deployment":
 		q.where(`deployment_id = ?`, id)
 	case "instance":
-		q.where(`(kind = 'instance' AND subject_id = ? OR kind = 'log')`, id)
+		q.where(`(kind = 'instance' AND subject_id = ? OR kind = 'log' OR type = 'monitor.expiring')`, id)
 	}
 }
 

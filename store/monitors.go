@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -35,10 +36,11 @@ type monitorRow struct {
 	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
 	keyColumns
+	leaseColumns
 }
 
 const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, round,
-	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key,
+	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, ` + leaseViews + `,
 	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, created_at, updated_at FROM monitors v`
 
 func (r *monitorRow) target() windsock.Target {
@@ -46,8 +48,9 @@ func (r *monitorRow) target() windsock.Target {
 		MonitorSpec: windsock.MonitorSpec{
 			Version: windsock.Version, Name: r.Name, Scheme: r.Scheme, Address: r.Address, Port: r.Port, Path: r.Path,
 			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo, Parallel: r.Parallel,
+			TTL: windsock.Duration(r.lease().TTL),
 		},
-		ID: r.ID, Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
+		ID: r.ID, ExpiresAt: fromMicros(r.ExpiresAt), Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
 		Delivery: windsock.Delivery{
 			State: "idle", Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), SuccessAt: fromMicros(r.SuccessAt), LastError: r.LastError,
 		},
@@ -73,6 +76,9 @@ func (r *monitorRow) target() windsock.Target {
 // AddMonitor registers a monitor. One with the same address, port, path and scope is the
 // same monitor: it keeps its id, the keys of which it says nothing, and what it has still
 // to hear, and gets its new wishes. A new one hears what happens from now on.
+//
+// The log does not tell of one whose wishes are the old ones, so that its callbacks go on
+// as they were; unless they fail and it renews no lease, which is to try again at once.
 func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys windsock.Keys) (r windsock.Registration, err error) {
 	if err := spec.Complete(); err != nil {
 		return r, err
@@ -84,8 +90,9 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 			rows = []monitorRow{{ID: uuid.Must(uuid.NewV7()).String(), keyColumns: keyColumns{Headers: "{}"}}}
 		}
 		row := &rows[0]
+		before := *row
 		r.Made = row.take(keys, spec.Scheme)
-		seq := t.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: row.ID})
+		seq := t.head + 1 // of the event that says so
 		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel,
 				secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, cursor, created_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -97,8 +104,16 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 				ca = excluded.ca, client_cert = excluded.client_cert, client_key = excluded.client_key, updated_at = excluded.updated_at`,
 			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo, spec.Parallel,
 			row.Secret, row.OldSecret, row.OldUntil, row.Bearer, row.Headers, row.CA, row.Cert, row.Key, seq, t.micros, t.micros)
-		target, err := viewMonitor(t, row.ID)
-		r.Monitor = target.Monitor
+		t.lease(row.ID, windsock.NewLease(time.Duration(spec.TTL), t.now))
+		after, err := monitorByID(t, row.ID)
+		if err != nil {
+			return err
+		}
+		r.Monitor, err = t.monitor(row.ID)
+		fails := r.Delivery.Attempts > 0 || r.Delivery.Parked > 0
+		if r.Created || !after.wishesAs(&before) || fails && spec.TTL == 0 {
+			t.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: row.ID})
+		}
 		return err
 	})
 	return r, err

@@ -232,11 +232,18 @@ func (s *Store) leaveBehind(ctx context.Context, m *windsock.Monitor, horizon, t
 	})
 }
 
-// gap is the event that a monitor lost others. It lies in the monitor's scope.
+// gap is the event that a monitor lost others.
 func gap(m *windsock.Monitor, first, last, lost int64) windsock.Event {
 	e := windsock.Event{Type: windsock.LogGap, Kind: windsock.KindLog, SubjectID: m.ID}
-	e.Scope, e.FirstSeq, e.LastSeq, e.Lost = m.Scope, first, last, lost
-	switch kind, id, _ := strings.Cut(string(m.Scope), ":"); kind {
+	e.FirstSeq, e.LastSeq, e.Lost = first, last, lost
+	locate(&e, m.Scope)
+	return e
+}
+
+// locate has an event that a monitor is to hear of itself lie in the monitor's scope.
+func locate(e *windsock.Event, scope windsock.Scope) {
+	e.Scope = scope
+	switch kind, id, _ := strings.Cut(string(scope), ":"); kind {
 	case "provider":
 		e.Provider = id
 	case "pool":
@@ -244,27 +251,28 @@ func gap(m *windsock.Monitor, first, last, lost int64) windsock.Event {
 	case "deployment":
 		e.DeploymentID = id
 	}
-	return e
 }
 
 // concerning counts the events after one seq, up to another, that a monitor is called
 // back for: about one subject or, if that is zero, any.
 func concerning(r queryer, m *windsock.Monitor, after, to int64, of windsock.Subject) (n int64, err error) {
-	q := selecting(`SELECT kind, word, source, CASE WHEN kind = 'log' THEN subject_id ELSE '' END AS subject, count(*) AS n FROM events`)
+	q := selecting(`SELECT kind, word, source, CASE WHEN kind = 'log' OR kind = 'monitor' THEN subject_id ELSE '' END AS subject,
+		CASE WHEN kind = 'monitor' THEN type ELSE '' END AS type, count(*) AS n FROM events`)
 	q.where(`seq > ? AND seq <= ?`, after, to)
 	q.whereScope(m.Scope)
 	q.whereIf(of.ID != "", `kind = ? AND subject_id = ?`, string(of.Kind), of.ID)
-	q.text.WriteString(` GROUP BY 1, 2, 3, 4`)
+	q.text.WriteString(` GROUP BY 1, 2, 3, 4, 5`)
 	var groups []struct {
-		Kind    windsock.Kind `db:"kind"`
-		Word    windsock.Word `db:"word"`
-		Source  string        `db:"source"`
-		Subject string        `db:"subject"`
-		N       int64         `db:"n"`
+		Kind    windsock.Kind      `db:"kind"`
+		Word    windsock.Word      `db:"word"`
+		Source  string             `db:"source"`
+		Subject string             `db:"subject"`
+		Type    windsock.EventType `db:"type"`
+		N       int64              `db:"n"`
 	}
 	err = r.query(&groups, q.text.String(), q.args...)
 	for _, g := range groups {
-		if m.Wants(&windsock.Event{Kind: g.Kind, SubjectID: g.Subject, Word: g.Word, Source: g.Source}) {
+		if m.Wants(&windsock.Event{Type: g.Type, Kind: g.Kind, SubjectID: g.Subject, Word: g.Word, Source: g.Source}) {
 			n += g.N
 		}
 	}

@@ -129,6 +129,7 @@ func (s *Store) resume(ctx context.Context) error {
 			t.exec(`UPDATE evidence SET stale_at = stale_at + ? WHERE stale_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE instances SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE deployments SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
+			t.shiftLeases(down, l.AliveAt)
 		}
 		t.alive()
 		return t.err

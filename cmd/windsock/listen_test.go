@@ -67,6 +67,10 @@ func TestListenPrintsALine(t *testing.T) {
 	if line = await(t, p.Out, "ping"); !strings.HasSuffix(line, "ping            monitor     m-1") {
 		t.Errorf("got %q", line)
 	}
+	post(t, url+"/api/monitor/m-1", `{"version":"1","type":"monitor.expiring","monitor_id":"m-1","reason":"soon"}`)
+	if line = await(t, p.Out, "expiring"); !strings.HasSuffix(line, "expiring        monitor     m-1  soon") {
+		t.Errorf("got %q", line)
+	}
 	p.Stop()
 	p.exits(t, 0)
 }

@@ -36,6 +36,7 @@ type callback struct {
 
 // callbackBody is the part of a callback's body that is shown in a line.
 type callbackBody struct {
+	Type     string         `json:"type"`
 	Word     windsock.Word  `json:"state"`
 	Observed windsock.State `json:"observed_state"`
 	Previous windsock.State `json:"previous_state"`
@@ -55,7 +56,7 @@ func (c *callback) String() string {
 		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
 	switch c.Kind {
 	case windsock.KindMonitor:
-		line = fmt.Sprintf("%s  ping            %-10s  %s", c.Received.Format(time.TimeOnly), c.Kind, c.ID)
+		line = fmt.Sprintf("%s  %-14s  %-10s  %s", c.Received.Format(time.TimeOnly), strings.TrimPrefix(c.said.Type, "monitor."), c.Kind, c.ID)
 	case windsock.KindLog:
 		line = fmt.Sprintf("%s  LOST  up to %d events for monitor %s, of %d to %d  (seq %d)",
 			c.Received.Format(time.TimeOnly), c.said.Lost, c.said.MonitorID, c.said.FirstSeq, c.said.LastSeq, c.said.Seq)
