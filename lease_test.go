@@ -38,3 +38,12 @@ func TestLease(t *testing.T) {
 		t.Errorf("it is announced at %s", l.NextAt)
 	}
 }
+
+func TestLeaseBounds(t *testing.T) {
+	for ttl, good := range map[time.Duration]bool{0: true, time.Minute: true, MaxTTL: true, time.Minute - 1: false, time.Nanosecond: false, -time.Hour: false} {
+		spec := MonitorSpec{Address: "a.example", Port: 1, TTL: Duration(ttl)}
+		if err := spec.Complete(); (err == nil) != good {
+			t.Errorf("%s: %v, want it taken: %t", ttl, err, good)
+		}
+	}
+}

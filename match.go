@@ -75,7 +75,7 @@ func (m *Monitor) Wants(e *Event) bool {
 
 // ofInterest are the events of a monitor that others are called back for: those which
 // somebody should look after.
-var ofInterest = []EventType{MonitorPaused, MonitorResumed, MonitorExpiring, MonitorExpired}
+var ofInterest = []EventType{MonitorPaused, MonitorResumed, MonitorVerified, MonitorExpiring, MonitorExpired}
 
 // wantsOfMonitors reports whether to call the monitor back for what happened to another
 // one, if it asked for everything; or because its own lease ends, whatever it asked for.

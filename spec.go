@@ -87,6 +87,7 @@ type MonitorSpec struct {
 	Subjects   Subjects   `json:"subjects,omitempty"`   // default both
 	Echo       bool       `json:"echo,omitempty"`       // call back for what it reported itself
 	Parallel   int        `json:"parallel,omitempty"`   // requests under way at once, each about another subject; default 16
+	Verify     bool       `json:"verify,omitempty"`     // call back only once it allowed that
 	TTL        Duration   `json:"ttl,omitempty"`        // it is removed unless it is added again within it; 0: it stays
 }
 

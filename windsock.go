@@ -169,8 +169,9 @@ type EventType string
 // The events of the log. Flags are stale and suspect. A declared subject is new in the
 // model or is described anew; a removed one was taken out of it, which says nothing of
 // the thing itself. A monitor that is added again may have other wishes than before. One
-// that is paused is not called back until it is resumed; the reason says why. One is expiring
-// when its lease is about to end, and was removed when that has expired.
+// that is paused is not called back until it is resumed; the reason says why. One is
+// verified when it allowed to be called, expiring when its lease is about to end, and was
+// removed when that has expired.
 const (
 	InstanceState      EventType = "instance.state"
 	InstanceFlags      EventType = "instance.flags"
@@ -185,6 +186,7 @@ const (
 	LogGap             EventType = "log.gap" // a monitor lost events; its id is the subject's
 	MonitorPaused      EventType = "monitor.paused"
 	MonitorResumed     EventType = "monitor.resumed"
+	MonitorVerified    EventType = "monitor.verified"
 	MonitorExpiring    EventType = "monitor.expiring"
 	MonitorExpired     EventType = "monitor.expired"
 )
@@ -281,16 +283,18 @@ type Monitor struct {
 	OwnCA       bool      `json:"own_ca"`                    // it gave the certificates that are trusted
 	Certified   bool      `json:"certified"`                 // a client certificate is shown to it
 
-	ExpiresAt time.Time `json:"expires_at,omitzero"` // when its lease ends
-	Cursor    int64     `json:"cursor"`              // every event up to here was delivered or is none of its business
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-	Delivery  Delivery  `json:"delivery"`
+	VerifiedAt  time.Time `json:"verified_at,omitzero"`   // when it allowed to be called, if it was asked
+	AllowedRate int       `json:"allowed_rate,omitempty"` // requests a minute; 0: as many as we like
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`    // when its lease ends
+	Cursor      int64     `json:"cursor"`                 // every event up to here was delivered or is none of its business
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	Delivery    Delivery  `json:"delivery"`
 }
 
 // Delivery is how the callbacks to one monitor go.
 type Delivery struct {
-	State     string    `json:"state"`                  // "idle", "delivering", "retrying" or "paused"
+	State     string    `json:"state"`                  // "pending", "idle", "delivering", "retrying" or "paused"
 	PausedBy  Pause     `json:"paused_by,omitempty"`    // why it is paused
 	Backlog   int64     `json:"backlog"`                // events that wait for it
 	Parked    int       `json:"parked_lanes,omitempty"` // subjects of which it refused an event; what followed waits behind it
@@ -322,6 +326,7 @@ type Target struct {
 	Bearer    Secret            // sent as Authorization: Bearer
 	Headers   map[string]Secret // sent as they are
 	TLS       TLS
+	Origin    string   // as which it allowed to be called; sent with all that it is sent
 	Progress  Progress `json:"-"` // as it was last saved, with all its lanes
 }
 

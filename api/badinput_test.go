@@ -79,6 +79,8 @@ func TestBadInputIsRefusedAndNotStored(t *testing.T) {
 		"secret of 23 bytes":              {"POST", add, `{` + goodAdd + `,"secret":"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY="}`, jsonType, 400, "invalid", "secret"},
 		"empty secret":                    {"POST", add, `{` + goodAdd + `,"secret":""}`, jsonType, 400, "invalid", "secret"},
 		"format is not there yet":         {"POST", add, `{` + goodAdd + `,"format":"batch"}`, jsonType, 400, "invalid", "format"},
+		"verify as text":                  {"POST", add, `{` + goodAdd + `,"verify":"yes"}`, jsonType, 400, "invalid", "verify"},
+		"verify as text in a form":        {"POST", add, "address=127.0.0.1&port=1&verify=perhaps", formType, 400, "invalid", "verify"},
 		"short ttl of a monitor":          {"POST", add, `{` + goodAdd + `,"ttl":"59s"}`, jsonType, 400, "invalid", "ttl"},
 		"negative ttl of a monitor":       {"POST", add, `{` + goodAdd + `,"ttl":-60}`, jsonType, 400, "invalid", "ttl"},
 		"ttl of a monitor for centuries":  {"POST", add, `{` + goodAdd + `,"ttl":"999999h"}`, jsonType, 400, "invalid", "ttl"},

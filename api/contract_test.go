@@ -33,6 +33,8 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("POST", "/api/monitors/add", "address=pager.example.com&port=8000&detections=START+DETECTED,FAIL+DETECTED&echo=true", "Content-Type", formType).want(201)
 	s.call("POST", "/api/monitors/add", s.example("addMonitor", "leased")).want(201).has(map[string]any{"ttl": "1h0m0s"})
 	s.call("POST", "/api/monitors/add", "address=127.0.0.1&port=9002&ttl=90", "Content-Type", formType).want(200).has(map[string]any{"ttl": "1m30s"})
+	s.call("POST", "/api/monitors/add", s.example("addMonitor", "asked")).want(201).has(map[string]any{"verify": true})
+	s.call("POST", "/api/monitors/add", "address=127.0.0.1&port=9003&path=/hooks&verify=true", "Content-Type", formType).want(200).has(map[string]any{"verify": true})
 	s.call("POST", "/api/monitors/add", s.example("addMonitor", "generated")).want(201).has(map[string]any{"signed": true, "authorized": true, "header_names": []any{"X-Team"}})
 	id := added.field("monitor_id").(string)
 	s.call("GET", "/api/monitors/"+id, "").want(200)

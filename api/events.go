@@ -23,7 +23,8 @@ const (
 var eventTypes = []windsock.EventType{
 	windsock.InstanceState, windsock.InstanceFlags, windsock.InstanceDeclared, windsock.InstanceRemoved,
 	windsock.DeploymentState, windsock.DeploymentFlags, windsock.DeploymentDeclared, windsock.DeploymentRemoved,
-	windsock.MonitorAdded, windsock.MonitorRemoved, windsock.MonitorPaused, windsock.MonitorResumed, windsock.MonitorExpiring, windsock.MonitorExpired, windsock.LogGap,
+	windsock.MonitorAdded, windsock.MonitorRemoved, windsock.MonitorPaused, windsock.MonitorResumed,
+	windsock.MonitorVerified, windsock.MonitorExpiring, windsock.MonitorExpired, windsock.LogGap,
 }
 
 // events shows a page of the log, waits for one, or streams it.

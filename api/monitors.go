@@ -184,7 +184,7 @@ func (s *Server) resumeMonitor(w http.ResponseWriter, r *http.Request) error {
 }
 
 // overlay adds how the callbacks go, as the deliverer knows it. Whether the monitor is
-// paused the store knows first.
+// paused or pending the store knows first.
 func (s *Server) overlay(m windsock.Monitor) windsock.Monitor {
 	if s.Deliveries == nil {
 		return m
@@ -193,16 +193,18 @@ func (s *Server) overlay(m windsock.Monitor) windsock.Monitor {
 	if !ok {
 		return m
 	}
-	if by := m.Delivery.PausedBy; by != d.PausedBy {
-		switch d.PausedBy = by; {
-		case by != "":
-			d.State = m.Delivery.State
-		case d.Backlog > 0:
-			d.State = "delivering"
-		default:
-			d.State = "idle"
-		}
+	d.PausedBy = m.Delivery.PausedBy
+	switch {
+	case held(m.Delivery.State):
+		d.State = m.Delivery.State
+	case !held(d.State):
+	case d.Backlog > 0:
+		d.State = "delivering"
+	default:
+		d.State = "idle"
 	}
 	m.Delivery = d
 	return m
 }
+
+func held(state string) bool { return state == "paused" || state == "pending" }

@@ -233,6 +233,27 @@ type deliveries windsock.Delivery
 
 func (d deliveries) Delivery(string) (windsock.Delivery, bool) { return windsock.Delivery(d), true }
 
+func TestWhatIsPendingTheStoreKnowsFirst(t *testing.T) {
+	var known deliveries
+	s := open(t, func(srv *api.Server) { srv.Deliveries = &known })
+	for _, c := range []struct {
+		verify string
+		known  windsock.Delivery
+		want   string
+	}{
+		{"true", windsock.Delivery{State: "delivering", Backlog: 1}, "pending"},
+		{"true", windsock.Delivery{State: "pending"}, "pending"},
+		{"false", windsock.Delivery{State: "pending"}, "idle"},
+		{"false", windsock.Delivery{State: "pending", Backlog: 1}, "delivering"},
+	} {
+		known = deliveries(c.known)
+		got := s.call("POST", add, `{`+goodAdd+`,"verify":`+c.verify+`}`).field("delivery").(map[string]any)["state"]
+		if got != c.want {
+			t.Errorf("verify %s, as the deliverer knows %s: shown as %s, want %s", c.verify, c.known.State, got, c.want)
+		}
+	}
+}
+
 func TestDeliveryIsShownAsTheDelivererKnowsIt(t *testing.T) {
 	s := open(t, func(srv *api.Server) {
 		srv.Deliveries = deliveries{State: "retrying", Backlog: 7, Attempts: 3, LastError: "connection refused"}

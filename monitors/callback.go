@@ -160,7 +160,7 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, n *notice) ans
 	if failure := authenticate(header, t, now, n.body); failure != "" {
 		return answer{meaning: away, failure: failure}
 	}
-	got := d.send(ctx, t, callbackURL(&t.MonitorSpec, &n.Event), header, n.body, now)
+	got := d.send(ctx, http.MethodPost, t, callbackURL(&t.MonitorSpec, &n.Event), header, n.body, now)
 	a := answer{meaning: meaningOf(got.status, got.failure), failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
 	if got.failure != "" && (got.status == 0 || got.broken) {
 		a.meaning = away // no whole answer came
@@ -178,8 +178,8 @@ type reply struct {
 }
 
 // send makes one request to t, which ends with ctx.
-func (d *Deliverer) send(ctx context.Context, t *windsock.Target, to string, header http.Header, body []byte, now time.Time) reply {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target, to string, header http.Header, body []byte, now time.Time) reply {
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
 		return reply{failure: "its address and path make no URL"} // err would show them
 	}

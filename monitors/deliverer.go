@@ -38,6 +38,8 @@ type Log interface {
 	// PauseMonitor and ResumeMonitor leave alone what an operator paused.
 	PauseMonitor(ctx context.Context, id string, by windsock.Pause, reason string) (windsock.Monitor, error)
 	ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (windsock.Monitor, error)
+	// VerifyMonitor notes what a monitor grants, if that is still asked for.
+	VerifyMonitor(ctx context.Context, id string, g windsock.Grant) error
 }
 
 const (
@@ -68,6 +70,7 @@ type Deliverer struct {
 	Guard     Guard             // of the default Transport
 	ID        string            // of this windsock, sent so that it knows its own callbacks should they come back; "": is not sent
 	Version   string            // of the program, for User-Agent
+	Origin    string            // the host name by which monitors are asked whether we may call; default windsock
 	Source    string            // the source of every CloudEvent; default /windsock
 	Requests  int               // under way at once, to all monitors; default 512
 	Timeout   time.Duration     // of a request, from connecting to the end of its answer; default 10 s
@@ -141,6 +144,7 @@ func (d *Deliverer) prepare(ctx context.Context) {
 		d.Rand = rand.Float64
 	}
 	d.Version = cmp.Or(d.Version, "dev")
+	d.Origin = cmp.Or(d.Origin, "windsock")
 	d.Source = cmp.Or(d.Source, "/windsock")
 	d.Requests = cmp.Or(d.Requests, 512)
 	d.Timeout = cmp.Or(d.Timeout, 10*time.Second)
@@ -291,6 +295,8 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 		d.remove(e.SubjectID)
 	case windsock.MonitorPaused, windsock.MonitorResumed:
 		return d.steer(ctx, e.SubjectID)
+	case windsock.MonitorVerified:
+		return d.verified(ctx, e.SubjectID)
 	}
 	return nil
 }
@@ -416,6 +422,9 @@ func (d *Deliverer) deliver(m *monitor) bool {
 	if !m.maySend() || m.flying > 0 && d.sends.crowded() { // when one of its own has ended it comes back
 		m.mu.Unlock()
 		return false
+	}
+	if m.target.Pending() {
+		return d.ask(ctx, m, cancel)
 	}
 	l, t, epoch := m.begin(cancel), m.target, m.epoch
 	d.wake(m) // the next lane need not wait for this one

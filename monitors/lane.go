@@ -134,6 +134,7 @@ func (m *monitor) begin(cancel context.CancelFunc) *lane {
 	l := heap.Pop(&m.ready).(*lane)
 	l.ready, l.cancel = false, cancel
 	m.flying++
+	m.spend()
 	return l
 }
 

@@ -83,7 +83,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 	}
-	states := map[string]float64{"idle": 0, "delivering": 0, "retrying": 0, "paused": 0}
+	states := map[string]float64{"pending": 0, "idle": 0, "delivering": 0, "retrying": 0, "paused": 0}
 	now := time.Now()
 	var otherLag, otherBacklog float64
 	for i, id := range ids {

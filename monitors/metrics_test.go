@@ -38,6 +38,7 @@ func TestMetrics(t *testing.T) {
 windsock_monitors{state="delivering"} 0
 windsock_monitors{state="idle"} 50
 windsock_monitors{state="paused"} 0
+windsock_monitors{state="pending"} 0
 windsock_monitors{state="retrying"} 3
 `
 		for _, m := range []struct {

@@ -1,6 +1,7 @@
 package monitors
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -59,6 +60,11 @@ type monitor struct {
 	paused       windsock.Pause
 	unsaid       bool // that it is paused, or is no longer, is not in the log yet
 
+	asking  context.CancelFunc // of the handshake under way
+	granted *windsock.Target   // whose grant the log has still to tell of
+	turnAt  time.Time          // before that the rate that it allows leaves no room
+	turn    *time.Timer        // ends the wait until turnAt
+
 	inLine  bool        // it stands in line for a try
 	retry   *time.Timer // ends the wait until nextTryAt
 	filling bool        // it stands in line to read the log, or is at it
@@ -88,6 +94,7 @@ type uncounted struct {
 func newMonitor(t *windsock.Target, at int64, wake func(*monitor)) *monitor {
 	m := &monitor{id: t.ID, wake: wake}
 	m.restore(t, at)
+	m.spend() // the process before may just have
 	return m
 }
 
@@ -195,6 +202,10 @@ func (m *monitor) stopRetry() {
 		m.retry.Stop()
 		m.retry = nil
 	}
+	if m.turn != nil {
+		m.turn.Stop()
+		m.turn = nil
+	}
 }
 
 // halt ends its waits.
@@ -210,6 +221,9 @@ func (m *monitor) leave() {
 	m.gone = true
 	m.queue, m.ready = nil, nil
 	m.halt()
+	if m.asking != nil {
+		m.asking()
+	}
 	for _, l := range m.lanes {
 		if l.busy() {
 			l.cancel()
@@ -343,7 +357,7 @@ func (m *monitor) tell(s windsock.Subject, seq int64) {
 // maySend reports whether something is to be sent right now. If it is only too early, it
 // will be woken in time.
 func (m *monitor) maySend() bool {
-	if len(m.ready) == 0 || m.flying >= m.limit() {
+	if len(m.ready) == 0 && !m.target.Pending() || m.flying >= m.limit() {
 		return false
 	}
 	wait := time.Until(m.nextTryAt)
@@ -355,16 +369,16 @@ func (m *monitor) maySend() bool {
 			m.wake(m)
 		})
 	}
-	return wait <= 0
+	return wait <= 0 && m.mayTurn()
 }
 
 // limit returns how many requests may be under way. One that does not answer is probed,
 // with the oldest event.
 func (m *monitor) limit() int {
 	switch {
-	case m.paused == windsock.PausedByOperator:
+	case m.paused == windsock.PausedByOperator, m.asked():
 		return 0
-	case m.paused != "" || m.attempts > 0:
+	case m.paused != "", m.attempts > 0, m.target.Pending():
 		return 1
 	}
 	return m.target.Parallel
@@ -553,6 +567,8 @@ func (m *monitor) delivery() windsock.Delivery {
 		if m.paused == windsock.PausedByOperator {
 			d.NextTryAt = time.Time{}
 		}
+	case m.target.Pending():
+		d.State = "pending"
 	case m.attempts > 0 || next != nil && !m.waits():
 		d.State = "retrying"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (d *Deliverer) Ping(ctx context.Context, monitorID string) (p windsock.Pong
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
-	got := d.send(ctx, &t, p.URL, header, body, now)
+	got := d.send(ctx, http.MethodPost, &t, p.URL, header, body, now)
 	p.Duration = windsock.Duration(time.Since(now).Truncate(time.Microsecond))
 	p.Taken = got.failure == ""
 	p.Status, p.Answer = got.status, clean(string(got.body), &t)

@@ -15,12 +15,7 @@ import (
 // authenticate completes the headers of a request to t with what says when it was made
 // and, by the wishes of t, that it is we who made it. It returns what went wrong, or "".
 func authenticate(h http.Header, t *windsock.Target, now time.Time, body []byte) (failure string) {
-	for name, value := range t.Headers {
-		h[name] = []string{string(value)}
-	}
-	if t.Bearer != "" {
-		h["Authorization"] = []string{"Bearer " + string(t.Bearer)}
-	}
+	identify(h, t)
 	h["Webhook-Timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
 	if t.Secret == "" {
 		return ""
@@ -31,6 +26,19 @@ func authenticate(h http.Header, t *windsock.Target, now time.Time, body []byte)
 	}
 	h["Webhook-Signature"] = []string{signature}
 	return ""
+}
+
+// identify sets the headers that t knows us by, but for signatures.
+func identify(h http.Header, t *windsock.Target) {
+	for name, value := range t.Headers {
+		h[name] = []string{string(value)}
+	}
+	if t.Bearer != "" {
+		h["Authorization"] = []string{"Bearer " + string(t.Bearer)}
+	}
+	if t.Origin != "" {
+		h[originHeader] = []string{t.Origin}
+	}
 }
 
 // signers returns the secrets that sign now: the present one and, for a while, the one

@@ -36,11 +36,12 @@ type monitorRow struct {
 	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
 	keyColumns
+	grantColumns
 	leaseColumns
 }
 
 const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, round,
-	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, ` + leaseViews + `,
+	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, ` + grantViews + `, ` + leaseViews + `,
 	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, created_at, updated_at FROM monitors v`
 
 func (r *monitorRow) target() windsock.Target {
@@ -48,9 +49,9 @@ func (r *monitorRow) target() windsock.Target {
 		MonitorSpec: windsock.MonitorSpec{
 			Version: windsock.Version, Name: r.Name, Scheme: r.Scheme, Address: r.Address, Port: r.Port, Path: r.Path,
 			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo, Parallel: r.Parallel,
-			TTL: windsock.Duration(r.lease().TTL),
+			Verify: r.Verify, TTL: windsock.Duration(r.lease().TTL),
 		},
-		ID: r.ID, ExpiresAt: fromMicros(r.ExpiresAt), Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
+		ID: r.ID, VerifiedAt: fromMicros(r.VerifiedAt), AllowedRate: r.Rate, ExpiresAt: fromMicros(r.ExpiresAt), Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
 		Delivery: windsock.Delivery{
 			State: "idle", Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), SuccessAt: fromMicros(r.SuccessAt), LastError: r.LastError,
 		},
@@ -58,13 +59,16 @@ func (r *monitorRow) target() windsock.Target {
 	if r.Attempts > 0 {
 		m.Delivery.State = "retrying"
 	}
+	if m.Pending() {
+		m.Delivery.State = "pending"
+	}
 	if r.Paused != "" {
 		m.Delivery.State, m.Delivery.PausedBy = "paused", windsock.Pause(r.Paused)
 	}
 	if err := json.Unmarshal([]byte(r.Detections), &m.Detections); err != nil {
 		panic(fmt.Sprintf("store: detections %q: %v", r.Detections, err)) // only ever written by us
 	}
-	t := windsock.Target{Monitor: m, Progress: windsock.Progress{
+	t := windsock.Target{Monitor: m, Origin: r.Origin, Progress: windsock.Progress{
 		MonitorID: r.ID, Round: r.Round, Cursor: r.Cursor, Ahead: readAhead(r.Ahead),
 		Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), LastError: r.LastError, SuccessAt: fromMicros(r.SuccessAt),
 		Failures: r.Failures, FailingSince: fromMicros(r.Since), Paused: windsock.Pause(r.Paused),
@@ -104,6 +108,7 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 				ca = excluded.ca, client_cert = excluded.client_cert, client_key = excluded.client_key, updated_at = excluded.updated_at`,
 			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo, spec.Parallel,
 			row.Secret, row.OldSecret, row.OldUntil, row.Bearer, row.Headers, row.CA, row.Cert, row.Key, seq, t.micros, t.micros)
+		t.agree(row, &spec)
 		t.lease(row.ID, windsock.NewLease(time.Duration(spec.TTL), t.now))
 		after, err := monitorByID(t, row.ID)
 		if err != nil {

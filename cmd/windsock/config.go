@@ -23,6 +23,7 @@ type Config struct {
 	Keep        KeepConfig
 	Plugins     []string
 	Targets     monitors.Targets
+	Origin      string
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
 }
@@ -41,6 +42,7 @@ type fileConfig struct {
 	Keep        KeepConfig       `json:"keep"`
 	Plugins     []string         `json:"plugins"`
 	Targets     monitors.Targets `json:"targets"`
+	Origin      string           `json:"origin"`
 	Deployments []fileDeployment `json:"deployments"`
 }
 
@@ -95,12 +97,17 @@ func (f *fileConfig) checkSettings() error {
 			return err
 		}
 	}
+	if f.Origin != "" {
+		if err := windsock.CheckOrigin(f.Origin); err != nil {
+			return err
+		}
+	}
 	return f.Keep.check()
 }
 
 // flatten completes and checks what is declared, and sorts it by kind.
 func (f *fileConfig) flatten(doc *document) (Config, error) {
-	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets}
+	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets, Origin: f.Origin}
 	known := declared{}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]

@@ -180,6 +180,32 @@ func TestListenRefusesWhatIsNoCallback(t *testing.T) {
 	}
 }
 
+func TestListenAllowsWhoAsks(t *testing.T) {
+	_, url := startListen(t, "--secret", secret)
+	ask := func(origin string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, url+"/hooks", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if origin != "" {
+			req.Header.Set("WebHook-Request-Origin", origin)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	got := ask("windsock.example.com")
+	if h := got.Header; got.StatusCode != 200 || h.Get("WebHook-Allowed-Origin") != "windsock.example.com" || h.Get("WebHook-Allowed-Rate") != "*" || h.Get("Allow") != "POST" {
+		t.Errorf("answered %s %v", got.Status, got.Header)
+	}
+	if got := ask(""); got.StatusCode != 404 || got.Header.Get("WebHook-Allowed-Origin") != "" {
+		t.Errorf("who does not say who asks is answered %s %v", got.Status, got.Header)
+	}
+}
+
 func TestListenSaysWhenTheAddressIsTaken(t *testing.T) {
 	_, url := startListen(t)
 	p := start(t, "listen", "--addr", strings.TrimPrefix(url, "http://"))

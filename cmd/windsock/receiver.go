@@ -94,6 +94,12 @@ type receiver struct {
 var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|(deployment/|deployment/instance/|monitor/)([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if origin := r.Header.Get("WebHook-Request-Origin"); r.Method == http.MethodOptions && origin != "" {
+		w.Header().Set("Allow", http.MethodPost)
+		w.Header().Set("WebHook-Allowed-Origin", origin)
+		w.Header().Set("WebHook-Allowed-Rate", "*")
+		return
+	}
 	path := callbackPath.FindStringSubmatch(r.URL.Path)
 	if path == nil {
 		http.NotFound(w, r)

@@ -56,7 +56,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	}
 	old := opts.Keep.retention(st)
 	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
-	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Grace: drain}
+	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin, Grace: drain}
 	srv := &api.Server{
 		Store: st, Checker: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(),

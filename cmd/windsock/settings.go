@@ -27,6 +27,7 @@ type ServeCmd struct {
 	LogFormat  string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
 	Keep       Age      `help:"Delete events that are older (default ${keep})." placeholder:"AGE" env:"WINDSOCK_KEEP"`
 	KeepEvents int64    `help:"Keep no more events than this (default ${keepevents})." placeholder:"N" env:"WINDSOCK_KEEP_EVENTS"`
+	Origin     string   `help:"Host name by which monitors that are asked know windsock (default: that of the machine)." placeholder:"HOST" env:"WINDSOCK_ORIGIN"`
 	Plugins    []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
 
 	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
@@ -55,6 +56,7 @@ type ServeOptions struct {
 	DB          string
 	Plugins     []string
 	Targets     monitors.Targets
+	Origin      string
 	Keep        KeepConfig
 	File        bool                      // there is one
 	Deployments []windsock.DeploymentSpec // as it declares them
@@ -71,6 +73,11 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	}
 	if err := (KeepConfig{Age: c.Keep, Events: c.KeepEvents}).check(); err != nil {
 		return err
+	}
+	if c.Origin != "" {
+		if err := windsock.CheckOrigin(c.Origin); err != nil {
+			return err
+		}
 	}
 	level := new(slog.LevelVar)
 	log, err := c.logger(io.err, level, file)
@@ -112,6 +119,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		DB:      cmp.Or(c.DB, file.DB, defaultDB),
 		Plugins: c.Plugins,
 		Targets: monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
+		Origin:  cmp.Or(c.Origin, file.Origin, hostName()),
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
 			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
@@ -134,6 +142,15 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		opts.Targets.Deny = file.Targets.Deny
 	}
 	return opts
+}
+
+// hostName returns what the machine is called, or "" if that is no name to be known by.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil || windsock.CheckOrigin(name) != nil {
+		return ""
+	}
+	return name
 }
 
 // logger returns the logger that was asked for; level is where it takes its level from.

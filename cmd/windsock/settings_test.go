@@ -58,6 +58,24 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 		file, "flag:1", "flag.db", "/a /b", "DEBUG", true)
 }
 
+func TestOrigin(t *testing.T) {
+	host, _ := os.Hostname()
+	if got := parseServe(t).options(Config{}).Origin; got != host && got != "" {
+		t.Errorf("by default it is %s", got)
+	}
+	file := Config{Origin: "file.example.com"}
+	check := func(want string, args ...string) {
+		t.Helper()
+		if got := parseServe(t, args...).options(file).Origin; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	check("file.example.com")
+	t.Setenv("WINDSOCK_ORIGIN", "env.example.com")
+	check("env.example.com")
+	check("flag.example.com", "--origin", "flag.example.com")
+}
+
 func TestHangupReadsTheFileAgain(t *testing.T) {
 	path := writeConfig(t, "log: {level: info}\n")
 	c := &ServeCmd{Config: path}
