@@ -33,6 +33,7 @@ type EventFilter struct {
 	Subject string // its id
 	Type    EventType
 	Word    Word
+	Brief   bool // of the events only what Wants asks for, and when they were
 }
 
 // ETag returns the strong entity tag of v as the API shows it: it differs whenever the

@@ -511,7 +511,7 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	t := m.target
 	part, filling := m.toRead()
 	m.mu.Unlock()
-	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope, Kind: part.of.Kind, Subject: part.of.ID})
+	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope, Kind: part.of.Kind, Subject: part.of.ID, Brief: !filling})
 	if errors.Is(err, windsock.ErrPruned) {
 		err = d.catchUp(ctx, m)
 		part = uncounted{} // nothing of it was read

@@ -162,3 +162,35 @@ func BenchmarkPruning(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEvents is the rate at which one reader goes through the log, page by page.
+func BenchmarkEvents(b *testing.B) {
+	s := fleet(b, 1000)
+	obs := make([]windsock.Observation, 1000)
+	for k := range 50 {
+		for i := range obs {
+			obs[i] = instanceSaid(fmt.Sprintf("instance-%06d", i), "bench", []windsock.State{windsock.Failed, windsock.Running}[k%2])
+		}
+		if _, err := s.Record(b.Context(), obs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, brief := range []bool{false, true} {
+		const page = 1000
+		b.Run(fmt.Sprint("brief=", brief), func(b *testing.B) {
+			b.ReportAllocs()
+			after := int64(0)
+			for n := 0; n < b.N; {
+				events, err := s.Events(b.Context(), after, page, windsock.EventFilter{Brief: brief})
+				if err != nil {
+					b.Fatal(err)
+				}
+				n += len(events)
+				if after = 0; len(events) == page {
+					after = events[page-1].Seq
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}

@@ -25,46 +25,51 @@ func (t *tx) log(e *windsock.Event) int64 {
 	return t.head
 }
 
-type eventRow struct {
-	Seq          int64  `db:"seq"`
-	At           int64  `db:"at"`
-	Type         string `db:"type"`
-	Kind         string `db:"kind"`
-	SubjectID    string `db:"subject_id"`
-	DeploymentID string `db:"deployment_id"`
-	Provider     string `db:"provider"`
-	Pool         string `db:"pool"`
-	Word         string `db:"word"`
-	State        string `db:"state"`
-	Previous     string `db:"previous"`
-	Expected     string `db:"expected"`
-	Source       string `db:"source"`
-	Reason       string `db:"reason"`
-	DetectedAt   int64  `db:"detected_at"`
-	Data         string `db:"data"`
-}
+// The columns of an event; the brief ones first.
+const (
+	briefColumns = `seq, at, type, kind, subject_id, word, source`
+	eventColumns = briefColumns + `, deployment_id, provider, pool, state, previous, expected, reason, detected_at, data`
+)
 
-// event returns the row as an event. Its id is made of the log's and its seq: the same
-// whenever it is read, and no other event's in any log.
-func (s *Store) event(r *eventRow) (e windsock.Event, err error) {
-	e = windsock.Event{
-		Seq: r.Seq, ID: "evt_" + s.logID + "_" + strconv.FormatInt(r.Seq, 10), Type: windsock.EventType(r.Type),
-		Time: fromMicros(r.At), Kind: windsock.Kind(r.Kind), SubjectID: r.SubjectID, DeploymentID: r.DeploymentID,
-		Provider: r.Provider, Pool: r.Pool, Word: windsock.Word(r.Word), State: windsock.State(r.State),
-		Previous: windsock.State(r.Previous), Expected: windsock.State(r.Expected),
-		Source: r.Source, Reason: r.Reason, DetectedAt: fromMicros(r.DetectedAt),
+// eventReader returns what reads rows of these columns, one after the other. The id of an
+// event is made of the log's and its seq: the same whenever it is read, and no other
+// event's in any log.
+func (s *Store) eventReader(brief bool) func(read func(fields ...any) error) (windsock.Event, error) {
+	var e windsock.Event
+	var at, detectedAt int64
+	var data string
+	fields := []any{
+		&e.Seq, &at, (*string)(&e.Type), (*string)(&e.Kind), &e.SubjectID, (*string)(&e.Word), &e.Source,
+		&e.DeploymentID, &e.Provider, &e.Pool, (*string)(&e.State), (*string)(&e.Previous), (*string)(&e.Expected), &e.Reason, &detectedAt, &data,
 	}
-	if err := json.Unmarshal([]byte(r.Data), &e.EventData); err != nil {
-		return e, fmt.Errorf("event %d: %w", r.Seq, err)
+	if brief {
+		fields = fields[:7]
 	}
-	return e, nil
+	return func(read func(fields ...any) error) (windsock.Event, error) {
+		e.EventData, data = windsock.EventData{}, "{}"
+		if err := read(fields...); err != nil {
+			return e, err
+		}
+		e.ID = "evt_" + s.logID + "_" + strconv.FormatInt(e.Seq, 10)
+		e.Time, e.DetectedAt = fromMicros(at), fromMicros(detectedAt)
+		if data == "{}" { // mostly
+			return e, nil
+		}
+		if err := json.Unmarshal([]byte(data), &e.EventData); err != nil {
+			return e, fmt.Errorf("event %d: %w", e.Seq, err)
+		}
+		return e, nil
+	}
 }
 
 // Events returns up to limit events that f selects, of those after the seq after, in
 // order. It returns ErrPruned when there were some that are no longer kept.
 func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error) {
-	q := selecting(`SELECT seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected,
-		source, reason, detected_at, data FROM events`)
+	columns := eventColumns
+	if f.Brief {
+		columns = briefColumns
+	}
+	q := selecting(`SELECT ` + columns + ` FROM events`)
 	q.where(`seq > ?`, after)
 	q.whereScope(f.Scope)
 	q.whereIf(f.Kind != "", `kind = ?`, f.Kind)
@@ -74,8 +79,14 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 	q.whereIf(f.Subject != "" && f.Kind == windsock.KindDeployment, `deployment_id = ?`, f.Subject)
 	q.whereIf(f.Type != "", `type = ?`, f.Type)
 	q.whereIf(f.Word != "", `word = ?`, f.Word)
-	var rows []eventRow
-	if err := q.page(ctx, s.read, &rows, `seq`, limit); err != nil {
+	events := make([]windsock.Event, 0, max(min(int64(limit), s.head.Load()-after), 0))
+	readEvent := s.eventReader(f.Brief)
+	err := q.each(ctx, s.read, `seq`, limit, func(read func(...any) error) error {
+		e, err := readEvent(read)
+		events = append(events, e)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var pruned int64 // after the events: what is missing of them was pruned before
@@ -84,13 +95,6 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 	}
 	if after < pruned {
 		return nil, fmt.Errorf("events up to %d are %w", pruned, windsock.ErrPruned)
-	}
-	events := make([]windsock.Event, len(rows))
-	for i := range rows {
-		var err error
-		if events[i], err = s.event(&rows[i]); err != nil {
-			return nil, err
-		}
 	}
 	return events, nil
 }

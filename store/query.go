@@ -37,3 +37,19 @@ func (q *query) page(ctx context.Context, db *sqlx.DB, dest any, key string, lim
 	q.text.WriteString(` ORDER BY ` + key + ` LIMIT ?`)
 	return unavailable(db.SelectContext(ctx, dest, db.Rebind(q.text.String()), append(q.args, limit)...))
 }
+
+// each reads them by hand, row by row: see tx.rows.
+func (q *query) each(ctx context.Context, db *sqlx.DB, key string, limit int, scan func(read func(fields ...any) error) error) error {
+	q.text.WriteString(` ORDER BY ` + key + ` LIMIT ?`)
+	rows, err := db.QueryContext(ctx, db.Rebind(q.text.String()), append(q.args, limit)...)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return unavailable(rows.Err())
+}
