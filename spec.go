@@ -87,9 +87,19 @@ type MonitorSpec struct {
 	Subjects   Subjects   `json:"subjects,omitempty"`   // default both
 	Echo       bool       `json:"echo,omitempty"`       // call back for what it reported itself
 	Parallel   int        `json:"parallel,omitempty"`   // requests under way at once, each about another subject; default 16
+	Format     Format     `json:"format,omitempty"`     // default seed
 	Verify     bool       `json:"verify,omitempty"`     // call back only once it allowed that
 	TTL        Duration   `json:"ttl,omitempty"`        // it is removed unless it is added again within it; 0: it stays
 }
+
+// Format says how a monitor is told.
+type Format string
+
+// The formats.
+const (
+	Seed  Format = "seed"  // each event by a callback of its own
+	Batch Format = "batch" // many events by one
+)
 
 // Duration is a time.Duration that is written as in "90s" and read also as a number
 // of seconds.
@@ -222,6 +232,7 @@ func (s *MonitorSpec) Complete() error {
 	setDefault(&s.Scope, Global)
 	setDefault(&s.Subjects, Both)
 	setDefault(&s.Parallel, 16)
+	setDefault(&s.Format, Seed)
 	switch {
 	case s.Scheme != "http" && s.Scheme != "https":
 		return Invalid("scheme", "want http or https, got %q", Clip(s.Scheme))
@@ -229,6 +240,8 @@ func (s *MonitorSpec) Complete() error {
 		return Invalid("port", "want 1 to 65535, got %d", s.Port)
 	case s.Parallel < 1 || s.Parallel > 64:
 		return Invalid("parallel", "want 1 to 64, got %d", s.Parallel)
+	case s.Format != Seed && s.Format != Batch:
+		return Invalid("format", "want seed or batch, got %q", Clip(string(s.Format)))
 	case s.Subjects != Both && s.Subjects != OnlyDeployments && s.Subjects != OnlyInstances:
 		return Invalid("subjects", "want deployments, instances or both; got %q", Clip(string(s.Subjects)))
 	}

@@ -60,7 +60,7 @@ func TestMonitorDefaults(t *testing.T) {
 	if err := got.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	want := MonitorSpec{Version: "1", Scheme: "http", Address: "10.0.0.1", Port: 8080, Scope: Global, Subjects: Both, Parallel: 16}
+	want := MonitorSpec{Version: "1", Scheme: "http", Address: "10.0.0.1", Port: 8080, Scope: Global, Subjects: Both, Parallel: 16, Format: Seed}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -353,6 +353,7 @@ func TestMonitorSpec(t *testing.T) {
 		"by https":          func(m *MonitorSpec) { m.Scheme = "https" },
 		"version 1":         func(m *MonitorSpec) { m.Version = "1" },
 		"a scope":           func(m *MonitorSpec) { m.Scope = "pool:east" },
+		"batches":           func(m *MonitorSpec) { m.Format = Batch },
 		"deployments only":  func(m *MonitorSpec) { m.Subjects = OnlyDeployments },
 		"instances only":    func(m *MonitorSpec) { m.Subjects = OnlyInstances },
 		"both":              func(m *MonitorSpec) { m.Subjects = Both },
@@ -387,6 +388,7 @@ func TestMonitorSpec(t *testing.T) {
 		"no address":             {func(m *MonitorSpec) { m.Address = "" }, "address"},
 		"no port":                {func(m *MonitorSpec) { m.Port = 0 }, "port"},
 		"too many at once":       {func(m *MonitorSpec) { m.Parallel = 65 }, "parallel"},
+		"a format that is none":  {func(m *MonitorSpec) { m.Format = "batches" }, "format"},
 		"less than none at once": {func(m *MonitorSpec) { m.Parallel = -1 }, "parallel"},
 		"a negative port":        {func(m *MonitorSpec) { m.Port = -80 }, "port"},
 		"a port too high":        {func(m *MonitorSpec) { m.Port = 65536 }, "port"},

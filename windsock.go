@@ -16,6 +16,9 @@ const Version = "1"
 // its log. A windsock that is sent its own refuses the request.
 const IDHeader = "Windsock-Id"
 
+// AttemptHeader is the header of a callback that says which try it is, from 1 on.
+const AttemptHeader = "Windsock-Attempt"
+
 // State is what is believed of an instance or a deployment. Suspended is said of
 // instances only, Degraded of deployments only.
 type State string

@@ -46,6 +46,24 @@ func TestMonitorIsRemovedByItsOwnAddress(t *testing.T) {
 	remove("").refused(404, "not-found", "monitor_id")
 }
 
+func TestMonitorIsToldInBatches(t *testing.T) {
+	s := open(t)
+	for _, step := range []struct{ body, kind, format string }{
+		{`{"address":"127.0.0.1","port":9000}`, jsonType, "seed"},
+		{`{"address":"127.0.0.1","port":9000,"format":"batch"}`, jsonType, "batch"},
+		{`address=127.0.0.1&port=9000&format=seed`, formType, "seed"},
+		{`address=127.0.0.1&port=9000&format=batch`, formType, "batch"},
+	} {
+		id := s.call("POST", add, step.body, "Content-Type", step.kind).has(map[string]any{"result": "success", "format": step.format}).field("monitor_id").(string)
+		s.call("GET", "/api/monitors/"+id, "").want(200).has(map[string]any{"format": step.format})
+		listed := s.call("GET", "/api/monitors/list", "").want(200).field("monitors").([]any)
+		if got := listed[0].(map[string]any)["format"]; len(listed) != 1 || got != step.format {
+			t.Errorf("%s: listed as %v", step.body, listed)
+		}
+	}
+	s.call("POST", add, `address=127.0.0.1&port=9000&format=`+strings.Repeat("x", 100), "Content-Type", formType).refused(400, "invalid", "format")
+}
+
 func TestMonitorIsPausedAndResumed(t *testing.T) {
 	s := open(t)
 	id := s.call("POST", add, `{"address":"127.0.0.1","port":9000,"parallel":4}`).want(201).has(map[string]any{"parallel": 4.0}).field("monitor_id").(string)

@@ -27,8 +27,9 @@ const (
 // An answer is what came of one try.
 type answer struct {
 	meaning    meaning
-	failure    string        // "": it was taken
-	retryAfter time.Duration // for so long the monitor wants to be left alone; 0: it does not say
+	failure    string            // "": it was taken,
+	failed     map[string]string // but for the events of these ids, for these reasons
+	retryAfter time.Duration     // for so long the monitor wants to be left alone; 0: it does not say
 }
 
 // A meaning is what an answer says of the event, and of the monitor.

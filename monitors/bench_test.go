@@ -71,7 +71,7 @@ func (s *sink) expect(n int) {
 
 func plainRate(b *testing.B, url string, clients, posts int) float64 {
 	n := &notice{Event: sample()}
-	n.encode("/windsock", "bench")
+	n.encode()
 	transport := NewTransport(Guard{Self: onLoopback})
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}

@@ -26,6 +26,7 @@ type notice struct {
 
 	once   sync.Once
 	body   []byte
+	headed sync.Once
 	header http.Header
 }
 
@@ -60,9 +61,9 @@ type message struct {
 // subject returns what the event is about.
 func (n *notice) subject() windsock.Subject { return subjectOf(&n.Event) }
 
-// encode makes the body and the headers. They depend on the event alone, so that every
+// encode makes the body. It depends on the event alone, as the headers do, so that every
 // try and every replay sends the same.
-func (n *notice) encode(source, version string) {
+func (n *notice) encode() {
 	e := &n.Event
 	msg := message{
 		Version: windsock.Version, DeploymentID: e.DeploymentID,
@@ -83,26 +84,36 @@ func (n *notice) encode(source, version string) {
 		msg.MonitorID = e.SubjectID
 	}
 	n.body, _ = json.Marshal(msg) // text, numbers and a map of text: it cannot fail
+}
+
+// head makes the headers of a callback about it alone.
+func (n *notice) head(source, version string) {
+	e := &n.Event
 	n.header = attributes(e.ID, source, string(e.Type), string(e.Kind)+"/"+e.SubjectID, e.Time, version)
 	n.header["Ce-Sequence"] = []string{fmt.Sprintf("%020d", e.Seq)} // sorts as text
 }
 
 // attributes returns the headers that depend on nothing but what is told.
 func attributes(id, source, kind, subject string, at time.Time, version string) http.Header {
+	h := plainHeader(ceText(id), version)
+	h["Ce-Specversion"] = []string{"1.0"}
+	h["Ce-Id"] = []string{ceText(id)}
+	h["Ce-Source"] = []string{ceText(source)}
+	h["Ce-Type"] = []string{ceText("windsock." + kind)}
+	h["Ce-Subject"] = []string{ceText(subject)}
+	h["Ce-Time"] = []string{stamp(at)}
+	return h
+}
+
+// plainHeader returns those that also a batch has.
+func plainHeader(id, version string) http.Header {
 	return http.Header{
 		"Content-Type": {"application/json"},
 		"User-Agent":   {"windsock/" + version},
 		// So that a kept connection which the monitor just closed is replaced without
 		// further ado. The transport looks for this key and does not send it when empty.
 		"Idempotency-Key": {},
-
-		"Ce-Specversion": {"1.0"},
-		"Ce-Id":          {ceText(id)},
-		"Ce-Source":      {ceText(source)},
-		"Ce-Type":        {ceText("windsock." + kind)},
-		"Ce-Subject":     {ceText(subject)},
-		"Ce-Time":        {stamp(at)},
-		"Webhook-Id":     {ceText(id)},
+		"Webhook-Id":      {id},
 	}
 }
 
@@ -152,16 +163,32 @@ func baseURL(t *windsock.MonitorSpec) string {
 	return cmp.Or(t.Scheme, "http") + "://" + net.JoinHostPort(t.Address, strconv.Itoa(t.Port)) + t.Path
 }
 
-// call makes one try to deliver n, which ends with ctx.
-func (d *Deliverer) call(ctx context.Context, t *windsock.Target, n *notice) answer {
-	n.once.Do(func() { n.encode(d.Source, d.Version) })
+// encode returns where a batch goes and what it says, in the format of t.
+func (d *Deliverer) encode(t *windsock.Target, b *batch) (to string, header http.Header, body []byte) {
+	if t.Format == windsock.Batch {
+		header, body = b.encode(d.Version)
+		return baseURL(&t.MonitorSpec) + "/api/events", header, body
+	}
+	n := b.items[0].notice
+	n.once.Do(n.encode)
+	n.headed.Do(func() { n.head(d.Source, d.Version) })
+	return callbackURL(&t.MonitorSpec, &n.Event), maps.Clone(n.header), n.body
+}
+
+// call makes one try to deliver b, which ends with ctx.
+func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answer {
+	to, header, body := d.encode(t, b)
+	header[windsock.AttemptHeader] = []string{strconv.Itoa(b.attempt)}
 	now := time.Now()
-	header := maps.Clone(n.header)
-	if failure := authenticate(header, t, now, n.body); failure != "" {
+	if failure := authenticate(header, t, now, body); failure != "" {
 		return answer{meaning: away, failure: failure}
 	}
-	got := d.send(ctx, http.MethodPost, t, callbackURL(&t.MonitorSpec, &n.Event), header, n.body, now)
-	a := answer{meaning: meaningOf(got.status, got.failure), failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
+	got := d.send(ctx, http.MethodPost, t, to, header, body, now)
+	var failed map[string]string
+	if t.Format == windsock.Batch && got.failure == "" {
+		failed, got.failure = d.failures(t, b, &got)
+	}
+	a := answer{meaning: meaningOf(got.status, got.failure), failed: failed, failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
 	if got.failure != "" && (got.status == 0 || got.broken) {
 		a.meaning = away // no whole answer came
 	}

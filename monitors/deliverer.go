@@ -412,8 +412,8 @@ func (d *Deliverer) due(m *monitor) bool {
 	return true
 }
 
-// deliver makes one try of the lane of m whose turn it is. It reports whether m is to
-// stand in line again.
+// deliver makes one try of the lane of m whose turn it is, or of a batch of them. It
+// reports whether m is to stand in line again.
 func (d *Deliverer) deliver(m *monitor) bool {
 	ctx, cancel := context.WithTimeout(d.calls, d.Timeout)
 	defer cancel()
@@ -426,34 +426,39 @@ func (d *Deliverer) deliver(m *monitor) bool {
 	if m.target.Pending() {
 		return d.ask(ctx, m, cancel)
 	}
-	l, t, epoch := m.begin(cancel), m.target, m.epoch
+	b, t, epoch := m.begin(cancel), m.target, m.epoch
 	d.wake(m) // the next lane need not wait for this one
-	n := d.next(ctx, m, l)
+	if len(b.items) == 0 {
+		d.next(ctx, m, b)
+	}
 	m.mu.Unlock()
 
 	var got answer
 	begun := time.Now()
-	if n != nil {
-		got = d.call(ctx, t, n)
+	if len(b.items) > 0 {
+		got = d.call(ctx, t, b)
 	}
 	now := time.Now()
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.end(l)
+	m.end(b)
 	broken := got.meaning == away && errors.Is(ctx.Err(), context.Canceled) // it was we who ended it; that says nothing of the monitor
-	if n != nil && !broken {
-		d.Metrics.tried(&n.Event, got.meaning == taken, now, now.Sub(begun))
-		d.settle(m, l, n, got, epoch, now, t == m.target)
+	if len(b.items) > 0 && !broken {
+		d.Metrics.tried(got.meaning == taken, now.Sub(begun))
+		d.settle(m, b, got, epoch, now, t == m.target)
 		d.saver.mark(m)
 	}
-	m.rest(l)
+	for _, l := range b.lanes {
+		m.rest(l)
+	}
 	return d.due(m)
 }
 
-// next returns what waits first in a lane, or nil if that turns out to be nothing. It is
-// called with m.mu held and lets go of it to read the log.
-func (d *Deliverer) next(ctx context.Context, m *monitor, l *lane) *notice {
+// next has a batch of one lane carry what waits first in that, unless that turns out to
+// be nothing. It is called with m.mu held and lets go of it to read the log.
+func (d *Deliverer) next(ctx context.Context, m *monitor, b *batch) {
+	l := b.lanes[0]
 	if len(l.queue) == 0 {
 		t, first, last := m.target, l.first, l.last
 		m.mu.Unlock()
@@ -471,33 +476,34 @@ func (d *Deliverer) next(ctx context.Context, m *monitor, l *lane) *notice {
 		}
 		m.mu.Lock()
 		if err != nil || t != m.target {
-			return nil
+			return
 		}
 		if l.recalled(queue, last); len(queue) == 0 {
 			d.saver.mark(m)
-			return nil
 		}
 	}
-	return l.queue[0]
+	b.carry()
 }
 
 // settle notes what came of a try that began in an epoch. A failure by wishes that m does
 // not have any more says nothing of it.
-func (d *Deliverer) settle(m *monitor, l *lane, n *notice, got answer, epoch int, now time.Time, current bool) {
+func (d *Deliverer) settle(m *monitor, b *batch, got answer, epoch int, now time.Time, current bool) {
 	was := m.paused
+	seq := b.items[0].Seq
 	switch {
-	case got.meaning == taken:
-		if m.attempts+l.attempts > 0 {
-			d.Logger.Info("callbacks go through again", "monitor", m.id, "seq", n.Seq, "after", max(m.attempts, l.attempts))
-		}
-		m.succeeded(l, n, epoch, now)
+	case got.meaning == taken || got.meaning == refused && len(b.items) == 1:
+		d.divide(m, b, got, epoch, now, current)
 	case !current:
-	case got.meaning == refused && m.mayPark(l):
-		m.refused(l, n, got, epoch, now, d.Rand)
-		d.Logger.Warn("callback refused", "monitor", m.id, "seq", n.Seq, "attempts", l.attempts, "next_try", l.nextTryAt, "error", cut(got.failure, maxLogged))
+	case got.meaning == refused:
+		m.narrow(len(b.items) / 2)
+		m.refused(got, epoch, now, d.Rand)
+		d.Logger.Warn("batch refused, is halved", "monitor", m.id, "seq", seq, "events", len(b.items), "error", cut(got.failure, maxLogged))
 	default:
 		m.failed(got, epoch, now, d.Rand)
-		d.Logger.Warn("callback failed", "monitor", m.id, "seq", n.Seq, "attempts", m.attempts, "next_try", m.nextTryAt, "error", cut(got.failure, maxLogged))
+		if m.narrow(len(b.items)); m.attempts > 1 {
+			m.narrow(len(b.items) / 2)
+		}
+		d.Logger.Warn("callback failed", "monitor", m.id, "seq", seq, "attempts", m.attempts, "next_try", m.nextTryAt, "error", cut(got.failure, maxLogged))
 	}
 	if m.paused != was {
 		d.Logger.Warn("monitor paused or resumed", "monitor", m.id, "was", was, "paused", m.paused)
@@ -510,8 +516,9 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	m.mu.Lock()
 	t := m.target
 	part, filling := m.toRead()
+	_, page := m.room()
 	m.mu.Unlock()
-	events, err := d.Log.Events(ctx, part.after, fillSize, windsock.EventFilter{Scope: t.Scope, Kind: part.of.Kind, Subject: part.of.ID, Brief: !filling})
+	events, err := d.Log.Events(ctx, part.after, page, windsock.EventFilter{Scope: t.Scope, Kind: part.of.Kind, Subject: part.of.ID, Brief: !filling})
 	if errors.Is(err, windsock.ErrPruned) {
 		err = d.catchUp(ctx, m)
 		part = uncounted{} // nothing of it was read
@@ -525,8 +532,8 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 		sleep(ctx, breath)
 		return true
 	}
-	if len(events) == fillSize {
-		part.to = min(part.to, events[fillSize-1].Seq)
+	if len(events) == page {
+		part.to = min(part.to, events[page-1].Seq)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -258,7 +258,8 @@ type network struct {
 	times  map[string][]time.Time        // of the tries
 	told   map[string]map[string][]int64 // taken, by host and subject
 	flying map[string]map[string]int     // tries under way, by host and subject
-	most   map[string]int                // under way at once, by host
+	under  map[string]int                // under way, by host
+	most   map[string]int                // the most of them at once
 
 	doubled []string // host and subject of tries that began while another was under way
 }
@@ -267,30 +268,27 @@ func newNetwork() *network {
 	return &network{
 		answer: map[string]func(*http.Request) (*http.Response, error){},
 		tries:  map[string][]int64{}, taken: map[string][]int64{}, times: map[string][]time.Time{},
-		tookAt: map[string][]time.Time{}, told: map[string]map[string][]int64{}, flying: map[string]map[string]int{}, most: map[string]int{},
+		tookAt: map[string][]time.Time{}, told: map[string]map[string][]int64{}, flying: map[string]map[string]int{}, under: map[string]int{}, most: map[string]int{},
 	}
 }
 
 func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	host := req.URL.Hostname()
-	seq, err := strconv.ParseInt(req.Header.Get("Ce-Sequence"), 10, 64)
-	if err != nil {
-		panic(err)
-	}
-	subject := req.Header.Get("Ce-Subject")
+	events := eventsIn(req)
 	n.mu.Lock()
 	if n.told[host] == nil {
 		n.told[host], n.flying[host] = map[string][]int64{}, map[string]int{}
 	}
-	if n.flying[host][subject]++; n.flying[host][subject] > 1 {
-		n.doubled = append(n.doubled, host+" "+subject)
+	for subject := range subjectsOf(events) {
+		if n.flying[host][subject]++; n.flying[host][subject] > 1 {
+			n.doubled = append(n.doubled, host+" "+subject)
+		}
 	}
-	under := 0
-	for _, flying := range n.flying[host] {
-		under += flying
+	n.under[host]++
+	n.most[host] = max(n.most[host], n.under[host])
+	for _, e := range events {
+		n.tries[host] = append(n.tries[host], e.seq)
 	}
-	n.most[host] = max(n.most[host], under)
-	n.tries[host] = append(n.tries[host], seq)
 	n.times[host] = append(n.times[host], time.Now())
 	answer := n.answer[host]
 	n.mu.Unlock()
@@ -300,11 +298,14 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.flying[host][subject]--
-	if err == nil && resp.StatusCode == 200 {
-		n.taken[host] = append(n.taken[host], seq)
+	n.under[host]--
+	for subject := range subjectsOf(events) {
+		n.flying[host][subject]--
+	}
+	for _, e := range takenOf(events, resp, err) {
+		n.taken[host] = append(n.taken[host], e.seq)
 		n.tookAt[host] = append(n.tookAt[host], time.Now())
-		n.told[host][subject] = append(n.told[host][subject], seq)
+		n.told[host][e.subject] = append(n.told[host][e.subject], e.seq)
 	}
 	return resp, err
 }

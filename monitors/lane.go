@@ -23,10 +23,10 @@ const (
 // until its time has come. It is parked until all of that was delivered.
 type lane struct {
 	subject windsock.Subject
-	queue   []*notice          // what waits in memory, oldest first
-	first   int64              // the seq of the first that waits; of one that is parked, no later
-	cancel  context.CancelFunc // of the try under way
-	ready   bool               // it is among those that may be tried
+	queue   []*entry // what waits in memory, oldest first
+	first   int64    // the seq of the first that waits; of one that is parked, no later
+	batch   *batch   // that is under way with the first of it
+	ready   bool     // it is among those that may be tried
 
 	parked    bool
 	last      int64     // the seq of the last that waits in the log
@@ -37,27 +37,30 @@ type lane struct {
 	retry     *time.Timer
 }
 
-func (l *lane) busy() bool   { return l.cancel != nil }
+func (l *lane) busy() bool   { return l.batch != nil }
 func (l *lane) closed() bool { return l.parked && l.first > l.last }
 
-func (l *lane) push(n *notice) {
+func (l *lane) push(e *entry) {
 	if len(l.queue) == 0 {
-		l.first = n.Seq
+		l.first = e.seq
 	}
-	l.queue = append(l.queue, n)
+	l.queue = append(l.queue, e)
 }
 
-// pop takes what is delivered, up to seq, out of memory.
-func (l *lane) pop(seq int64) {
-	for len(l.queue) > 0 && l.queue[0].Seq <= seq {
-		l.queue = l.queue[1:]
+// pop takes what is delivered, up to seq, out.
+func (l *lane) pop(seq int64) (popped []*entry) {
+	n := 0
+	for n < len(l.queue) && l.queue[n].seq <= seq {
+		n++
 	}
+	popped, l.queue = l.queue[:n], l.queue[n:]
 	switch {
 	case len(l.queue) > 0:
-		l.first, l.oldestAt = l.queue[0].Seq, l.queue[0].Time
+		l.first, l.oldestAt = l.queue[0].seq, l.queue[0].Time
 	case l.parked:
 		l.first = max(l.first, seq+1)
 	}
+	return popped
 }
 
 func (l *lane) stopRetry() {
@@ -129,19 +132,28 @@ func (m *monitor) rest(l *lane) {
 	}
 }
 
-// begin takes out the lane that is to be tried next.
-func (m *monitor) begin(cancel context.CancelFunc) *lane {
+// begin takes out the lane that is to be tried next, and in a batch the others that are.
+// One that is parked goes alone, not to put others at risk.
+func (m *monitor) begin(cancel context.CancelFunc) *batch {
 	l := heap.Pop(&m.ready).(*lane)
-	l.ready, l.cancel = false, cancel
+	b := &batch{lanes: []*lane{l}, most: m.most, attempt: max(m.attempts, l.attempts) + 1, cancel: cancel}
+	l.ready, l.batch = false, b
 	m.flying++
 	m.spend()
-	return l
+	m.leftAt = time.Now()
+	if m.inBatches() && !l.parked {
+		m.gather(b)
+	}
+	return b
 }
 
-// end takes it back.
-func (m *monitor) end(l *lane) {
-	l.cancel = nil
+// end takes them back.
+func (m *monitor) end(b *batch) {
+	for _, l := range b.lanes {
+		l.batch = nil
+	}
 	m.flying--
+	m.aloft -= b.aloft
 }
 
 // mayPark reports whether a refusal is the lane's matter alone.
@@ -149,24 +161,21 @@ func (m *monitor) mayPark(l *lane) bool { return l.parked || m.parked < maxLanes
 
 // park has the rest of the monitor pass a lane, or keeps it parked, after its first event
 // was refused.
-func (m *monitor) park(l *lane, n *notice, got answer, now time.Time, rand func() float64) {
+func (m *monitor) park(l *lane, n *notice, failure string, now time.Time, rand func() float64) {
 	if !l.parked {
 		l.parked, l.first, l.last, l.oldestAt = true, n.Seq, n.Seq, n.Time
 		m.parked++
-		for i := range m.queue {
-			if e := &m.queue[i]; e.of(l.subject) {
-				l.last = max(l.last, e.seq)
-				e.notice = nil
-				m.open--
-			}
+		for _, e := range l.queue {
+			l.last = max(l.last, e.seq)
+			e.notice = nil
+			m.open--
 		}
 	}
 	l.queue = nil
 	l.attempts++
 	l.nextTryAt = now.Add(backoff(l.attempts, rand))
-	l.lastError = got.failure
+	l.lastError = failure
 	m.changed(l)
-	m.pass()
 }
 
 // behind notes that an event of a parked lane waits in the log.
@@ -197,17 +206,17 @@ func (m *monitor) changed(l *lane) {
 
 // recalled takes in what was read from the log of a parked lane, which is complete up to
 // the last that waited in it before that.
-func (l *lane) recalled(queue []*notice, last int64) {
+func (l *lane) recalled(queue []*entry, last int64) {
 	l.queue = queue
 	if len(queue) > 0 {
-		l.first, l.oldestAt = queue[0].Seq, queue[0].Time
+		l.first, l.oldestAt = queue[0].seq, queue[0].Time
 	} else {
 		l.first = max(l.first, last+1)
 	}
 }
 
 // recall reads from the log what waits in a lane, from first to last, or the first of it.
-func (d *Deliverer) recall(ctx context.Context, t *windsock.Target, s windsock.Subject, first, last int64) ([]*notice, error) {
+func (d *Deliverer) recall(ctx context.Context, t *windsock.Target, s windsock.Subject, first, last int64) ([]*entry, error) {
 	f := windsock.EventFilter{Scope: t.Scope, Kind: s.Kind, Subject: s.ID}
 	for {
 		events, err := d.Log.Events(ctx, first-1, recallSize, f)
@@ -222,9 +231,9 @@ func (d *Deliverer) recall(ctx context.Context, t *windsock.Target, s windsock.S
 		if len(events) == 0 && full && first <= last {
 			continue
 		}
-		queue := make([]*notice, len(events))
+		queue := make([]*entry, len(events))
 		for i := range events {
-			queue[i] = &notice{Event: events[i]}
+			queue[i] = &entry{events[i].Seq, &notice{Event: events[i]}}
 		}
 		return queue, nil
 	}

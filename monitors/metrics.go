@@ -54,13 +54,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 func (m *Metrics) show(d *Deliverer) { m.shown.Store(d) }
 
 // tried counts one try.
-func (m *Metrics) tried(e *windsock.Event, ok bool, now time.Time, took time.Duration) {
+func (m *Metrics) tried(ok bool, took time.Duration) {
 	m.duration.Observe(took.Seconds())
-	if !ok {
-		m.tries.WithLabelValues("failure").Inc()
-		return
+	result := "failure"
+	if ok {
+		result = "success"
 	}
-	m.tries.WithLabelValues("success").Inc()
+	m.tries.WithLabelValues(result).Inc()
+}
+
+// told counts an event that was taken.
+func (m *Metrics) told(e *windsock.Event, now time.Time) {
 	m.latency.Observe(max(now.Sub(e.Time), 0).Seconds())
 }
 

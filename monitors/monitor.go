@@ -33,19 +33,23 @@ type monitor struct {
 
 	cursor int64                      // every event up to here was delivered, is in a parked lane, or is none of its business
 	told   map[windsock.Subject]int64 // beyond the cursor: up to where the events of a subject were delivered
-	queue  []entry                    // oldest first
+	queue  []*entry                   // oldest first
 	open   int                        // entries of it that still wait
+	aloft  int                        // of these, how many are in batches under way
 	read   int64                      // every event up to here is in the queue, in a lane or behind it
 	lagTo  int64                      // above read: it lags, up to here
 
 	lanes  map[windsock.Subject]*lane
 	ready  lanes                         // those that may be tried
 	parked int                           // lanes that are
-	flying int                           // lanes that are being tried
+	flying int                           // batches under way
+	most   int                           // events that the next batch may hold
+	leftAt time.Time                     // when the last one left
 	rows   map[windsock.Subject]struct{} // of lanes, that are not saved as they are now
 
 	backlog   int64                      // events that wait, but for those in
-	uncounted []uncounted                // these parts of the log
+	uncounted []uncounted                // these parts of the log,
+	early     map[int64]struct{}         // with these that do not, as is found when they are read
 	counted   map[windsock.Subject]int64 // up to where the events of a subject, if no later than countedTo, are not in backlog
 	countedTo int64
 
@@ -75,8 +79,6 @@ type entry struct {
 	seq int64
 	*notice
 }
-
-func (e *entry) of(s windsock.Subject) bool { return e.notice != nil && e.subject() == s }
 
 // A span is the part of the log after one seq, up to another.
 type span struct{ after, to int64 }
@@ -135,7 +137,8 @@ func soon(saved, now time.Time) time.Time {
 
 // rewind makes the monitor read again for itself what it was not told up to at.
 func (m *monitor) rewind(at int64) {
-	m.queue, m.open, m.ready, m.backlog = nil, 0, nil, 0
+	m.queue, m.open, m.ready, m.backlog, m.early = nil, 0, nil, 0, nil
+	m.unbounded()
 	m.read, m.lagTo = m.cursor, at
 	m.uncounted = nil
 	m.counted, m.countedTo = maps.Clone(m.told), at
@@ -226,7 +229,7 @@ func (m *monitor) leave() {
 	}
 	for _, l := range m.lanes {
 		if l.busy() {
-			l.cancel()
+			l.batch.cancel()
 		}
 	}
 }
@@ -238,8 +241,11 @@ func (m *monitor) offer(n *notice) {
 		return
 	}
 	m.backlog++
-	if m.lags() || len(m.queue) >= queueSize {
+	if most, _ := m.room(); m.lags() || len(m.queue) >= most {
 		m.lagTo = n.Seq
+		if m.delivered(n) {
+			m.overtook(n)
+		}
 		return
 	}
 	m.take(n)
@@ -253,29 +259,51 @@ func (m *monitor) offer(n *notice) {
 func (m *monitor) take(n *notice) {
 	s := n.subject()
 	l := m.lanes[s]
-	parked := l != nil && l.parked
 	switch {
-	case n.Seq <= m.told[s] || parked && n.Seq < l.first:
-		if n.Seq > m.countedTo || n.Seq > m.counted[s] {
+	case m.delivered(n):
+		delete(m.early, n.Seq)
+		if m.counts(n) {
 			m.backlog--
 		}
-	case parked:
+	case l != nil && l.parked:
 		l.behind(n)
 		m.rest(l)
 	default:
 		l = m.laneOf(s)
-		m.queue = append(m.queue, entry{n.Seq, n})
+		e := &entry{n.Seq, n}
+		m.queue = append(m.queue, e)
 		m.open++
-		l.push(n)
+		l.push(e)
 		m.rest(l)
 	}
+}
+
+// delivered reports whether an event that comes by was delivered before.
+func (m *monitor) delivered(n *notice) bool {
+	s := n.subject()
+	l := m.lanes[s]
+	return n.Seq <= m.told[s] || l != nil && l.parked && n.Seq < l.first
+}
+
+// counts reports whether an event is in backlog, unless it is of a part that is uncounted.
+func (m *monitor) counts(n *notice) bool {
+	return n.Seq > m.countedTo || n.Seq > m.counted[n.subject()]
+}
+
+// overtook notes that an event was delivered that has still to be read.
+func (m *monitor) overtook(n *notice) {
+	if m.early == nil {
+		m.early = map[int64]struct{}{}
+	}
+	m.early[n.Seq] = struct{}{}
 }
 
 func (m *monitor) lags() bool  { return m.read < m.lagTo }
 func (m *monitor) waits() bool { return len(m.queue) > 0 || m.lags() }
 
 func (m *monitor) mustFill() bool {
-	return m.lags() && m.open <= fillSize/2 && len(m.queue) <= queueSize-fillSize
+	most, page := m.room()
+	return m.lags() && m.open <= most-2*page && len(m.queue) <= most-page
 }
 
 func (m *monitor) mustRead() bool { return m.mustFill() || len(m.uncounted) > 0 }
@@ -360,7 +388,7 @@ func (m *monitor) maySend() bool {
 	if len(m.ready) == 0 && !m.target.Pending() || m.flying >= m.limit() {
 		return false
 	}
-	wait := time.Until(m.nextTryAt)
+	wait := max(time.Until(m.nextTryAt), m.lingers())
 	if wait > 0 && m.retry == nil {
 		m.retry = time.AfterFunc(wait, func() {
 			m.mu.Lock()
@@ -378,36 +406,38 @@ func (m *monitor) limit() int {
 	switch {
 	case m.paused == windsock.PausedByOperator, m.asked():
 		return 0
-	case m.paused != "", m.attempts > 0, m.target.Pending():
+	case m.paused != "", m.attempts > 0, m.target.Pending(), m.inBatches() && m.most < maxBatch:
 		return 1
 	}
 	return m.target.Parallel
 }
 
-// succeeded notes that n was delivered by a try that began in an epoch.
-func (m *monitor) succeeded(l *lane, n *notice, epoch int, now time.Time) {
-	if l.parked {
-		if n.Seq <= m.read && m.target.Wants(&n.Event) { // else take sees to it
+// took notes that n was delivered, the first that waited in a lane.
+func (m *monitor) took(l *lane, n *notice) {
+	popped := l.pop(n.Seq)
+	if m.target.Wants(&n.Event) {
+		switch {
+		case n.Seq > m.read && m.counts(n):
+			m.overtook(n)
+		case n.Seq <= m.read && l.parked:
 			m.backlog--
 		}
-		l.atOnce()
-		l.pop(n.Seq)
-		m.changed(l)
-	} else {
-		for i := range m.queue {
-			e := &m.queue[i]
-			if e.seq > n.Seq {
-				break
-			}
-			if e.of(l.subject) {
-				e.notice = nil
-				m.open--
-				m.backlog--
-			}
-		}
-		l.pop(n.Seq)
-		m.tell(l.subject, n.Seq)
 	}
+	if l.parked {
+		l.atOnce()
+		m.changed(l)
+		return
+	}
+	for _, e := range popped {
+		e.notice = nil
+		m.open--
+		m.backlog--
+	}
+	m.tell(l.subject, n.Seq)
+}
+
+// succeeded notes that something was delivered by a try that began in an epoch.
+func (m *monitor) succeeded(epoch int, now time.Time) {
 	m.pass()
 	m.successAt = plain(now)
 	m.failures, m.failingSince = 0, time.Time{}
@@ -420,9 +450,9 @@ func (m *monitor) succeeded(l *lane, n *notice, epoch int, now time.Time) {
 	}
 }
 
-// refused notes that the monitor is there and does not want this event.
-func (m *monitor) refused(l *lane, n *notice, got answer, epoch int, now time.Time, rand func() float64) {
-	m.park(l, n, got, now, rand)
+// refused notes that the monitor is there and does not want what it was sent.
+func (m *monitor) refused(got answer, epoch int, now time.Time, rand func() float64) {
+	m.pass()
 	m.blame(got, now)
 	switch {
 	case epoch != m.epoch:
@@ -538,7 +568,7 @@ func (m *monitor) delivery() windsock.Delivery {
 	defer m.mu.Unlock()
 	d := windsock.Delivery{
 		State: "idle", PausedBy: m.paused,
-		Backlog:  max(m.backlog, int64(m.open+m.parked)), // while some are uncounted those delivered may be more than those counted
+		Backlog:  max(m.backlog-int64(len(m.early)), int64(m.open+m.parked)), // while some are uncounted those delivered may be more than those counted
 		Parked:   m.parked,
 		Attempts: m.attempts, NextTryAt: plain(m.nextTryAt), LastError: m.lastError,
 		SuccessAt: m.successAt,

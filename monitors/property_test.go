@@ -56,6 +56,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for id, s := range w.specs {
 		s.Address, s.Port = id, 80
 		s.Parallel = 1 + w.rand.IntN(6)
+		s.Format = w.format()
 		w.specs[id] = s
 		w.log.add(id, s, "")
 	}
@@ -111,7 +112,10 @@ func (w *world) something() {
 	case 7, 8:
 		pass(time.Duration(w.rand.Int64N(int64(w.rand.IntN(600)+1) * int64(time.Second))))
 	case 9:
-		w.log.add(host, w.specs[host], "")
+		s := w.specs[host]
+		s.Format = w.format()
+		w.specs[host] = s
+		w.log.add(host, s, "")
 	case 10:
 		pass(time.Duration(w.rand.IntN(100)) * time.Millisecond)
 		if w.rand.IntN(2) == 0 {
@@ -157,16 +161,27 @@ func (w *world) something() {
 // refusing refuses the events of some subjects, or hangs with them.
 func (w *world) refusing() func(*http.Request) (*http.Response, error) {
 	some, hangs := w.rand.IntN(1<<6), w.rand.IntN(3) == 0
+	bad := func(e sent) bool { return some>>(e.subject[len(e.subject)-1]%6)&1 == 1 }
+	refuse := all500(bad)
+	if w.rand.IntN(2) == 0 {
+		refuse = naming(bad)
+	}
 	return func(req *http.Request) (*http.Response, error) {
-		subject := req.Header.Get("Ce-Subject")
-		if some>>(subject[len(subject)-1]%6)&1 == 1 {
-			if hangs {
-				return hang(req)
-			}
+		events := eventsIn(req)
+		switch {
+		case !slices.ContainsFunc(events, bad):
+			return after(time.Duration(some) * time.Millisecond)(req)
+		case hangs:
+			return hang(req)
+		case req.Header.Get("Ce-Id") != "":
 			return respond(500, "no")(req)
 		}
-		return after(time.Duration(some) * time.Millisecond)(req)
+		return refuse(req)
 	}
+}
+
+func (w *world) format() windsock.Format {
+	return [...]windsock.Format{windsock.Seed, windsock.Batch}[w.rand.IntN(2)]
 }
 
 func (w *world) heal() {
