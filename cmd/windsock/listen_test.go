@@ -95,6 +95,45 @@ func TestListenPrintsJSON(t *testing.T) {
 	}
 }
 
+func TestListenPrintsTheEventsOfABatch(t *testing.T) {
+	const batch = `[
+		{"id":"evt_1","version":"1","deployment_id":"shop","instance_id":"web-1","state":"FAIL DETECTED","type":"instance.state","observed_state":"failed","previous_state":"running","seq":42},
+		{"id":"evt_2","version":"1","deployment_id":"shop","type":"deployment.flags","observed_state":"running","seq":43},
+		{"id":"evt_3","version":"1","type":"log.gap","monitor_id":"m-1","first_seq":1,"last_seq":40,"lost":12,"seq":44}]`
+	p, url := startListen(t)
+	if status, body := post(t, url+"/hooks/api/events", batch); status != 200 || body != `{"result":"success"}` {
+		t.Errorf("answered %d %s", status, body)
+	}
+	for _, want := range []string{
+		"FAIL DETECTED   instance    web-1     running → failed  (seq 42)",
+		"-               deployment  shop      unknown → running  (seq 43)",
+		"LOST  up to 12 events for monitor m-1, of 1 to 40  (seq 44)",
+	} {
+		if line := await(t, p.Out, "(seq"); !strings.HasSuffix(line, want) {
+			t.Errorf("got  %q\nwant …%q", line, want)
+		}
+	}
+	for _, bad := range []string{`{}`, `[1]`, `[{"seq":"1"}]`, `[`} {
+		if status, _ := post(t, url+"/api/events", bad); status != 400 {
+			t.Errorf("%s is answered %d", bad, status)
+		}
+	}
+
+	p, url = startListen(t, "--json", "--fail", "1", "--exit-after", "6")
+	for _, want := range []int{503, 200} {
+		if status, _ := post(t, url+"/api/events", batch, standardwebhooks.HeaderWebhookID, "batch_7"); status != want {
+			t.Errorf("answered %d, want %d", status, want)
+		}
+	}
+	line := await(t, p.Out, "evt_2")
+	for _, want := range []string{`"webhook_id":"evt_2"`, `"batch_id":"batch_7"`, `"kind":"deployment"`, `"id":"shop"`, `"answered":503`, `"seq":43`} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+	p.exits(t, 0)
+}
+
 func TestListenFailsFirstAndEnds(t *testing.T) {
 	p, url := startListen(t, "--fail", "2", "--exit-after", "3")
 	for i, want := range []int{503, 503, 200} {
@@ -107,8 +146,8 @@ func TestListenFailsFirstAndEnds(t *testing.T) {
 }
 
 func TestListenVerifies(t *testing.T) {
-	p, url := startListen(t, "--secret", secret)
-	url += "/api/deployment/instance/web-1"
+	p, base := startListen(t, "--secret", secret)
+	url := base + "/api/deployment/instance/web-1"
 	sign := func(secret, body string) []string {
 		signer, err := standardwebhooks.NewWebhook(secret)
 		if err != nil {
@@ -129,6 +168,14 @@ func TestListenVerifies(t *testing.T) {
 		t.Errorf("well signed, but answered %d %s", status, body)
 	}
 	await(t, p.Out, "FAIL DETECTED")
+	batch := `[{"id":"evt_1","type":"deployment.state","deployment_id":"shop"}]`
+	if status, body := post(t, base+"/api/events", batch, sign(secret, batch)...); status != 200 {
+		t.Errorf("a batch well signed, but answered %d %s", status, body)
+	}
+	if status, _ := post(t, base+"/api/events", batch, sign(secret, "[]")...); status != 401 {
+		t.Errorf("another batch is signed, but answered %d", status)
+	}
+	await(t, p.Err, "refused: ")
 	for name, header := range map[string][]string{
 		"unsigned":            nil,
 		"other secret":        sign("whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVy", failed),

@@ -25,7 +25,8 @@ const maxCallback = 1 << 20
 // callback is what a monitor is told, as far as we show it.
 type callback struct {
 	Received  time.Time       `json:"received_at"`
-	WebhookID string          `json:"webhook_id"` // the same on every try
+	WebhookID string          `json:"webhook_id"`         // the same on every try
+	BatchID   string          `json:"batch_id,omitempty"` // of the batch that it came with
 	Kind      windsock.Kind   `json:"kind"`
 	ID        string          `json:"id"`
 	Answered  int             `json:"answered"` // the HTTP status
@@ -47,6 +48,11 @@ type callbackBody struct {
 	FirstSeq  int64  `json:"first_seq"`
 	LastSeq   int64  `json:"last_seq"`
 	Lost      int64  `json:"lost"`
+
+	ID           string             `json:"id"` // in a batch, where no URL says it
+	Type         windsock.EventType `json:"type"`
+	DeploymentID string             `json:"deployment_id"`
+	InstanceID   string             `json:"instance_id"`
 }
 
 // String is the callback in one line, without anything that moves a cursor.
@@ -91,7 +97,7 @@ type receiver struct {
 	received atomic.Int64
 }
 
-var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|(deployment/|deployment/instance/|monitor/)([^/]+))$`)
+var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|events|(deployment/|deployment/instance/|monitor/)([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if origin := r.Header.Get("WebHook-Request-Origin"); r.Method == http.MethodOptions && origin != "" {
@@ -124,7 +130,29 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c := &callback{Received: time.Now(), WebhookID: r.Header.Get(standardwebhooks.HeaderWebhookID), Kind: windsock.KindDeployment, ID: path[2], Body: body}
+	read := single
+	if path[0] == "/api/events" {
+		read = batch
+	}
+	told, err := read(path, r.Header.Get(standardwebhooks.HeaderWebhookID), body)
+	if err != nil {
+		rc.refuse(w, http.StatusBadRequest, fmt.Sprintf("no callback: %v", err))
+		return
+	}
+	answered := cmp.Or(rc.Status, http.StatusOK)
+	if rc.received.Add(1) <= rc.Fail {
+		answered = http.StatusServiceUnavailable
+	}
+	for _, c := range told {
+		c.Received, c.Answered = time.Now(), answered
+		rc.Seen(c)
+	}
+	answer(w, answered)
+}
+
+// single reads a callback about one thing.
+func single(path []string, webhookID string, body []byte) ([]*callback, error) {
+	c := &callback{WebhookID: webhookID, Kind: windsock.KindDeployment, ID: path[2], Body: body}
 	switch path[1] {
 	case "deployment/instance/":
 		c.Kind = windsock.KindInstance
@@ -132,21 +160,35 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.Kind = windsock.KindMonitor
 	}
 	if err := json.Unmarshal(body, &c.said); err != nil {
-		rc.refuse(w, http.StatusBadRequest, fmt.Sprintf("no callback: %v", err))
-		return
+		return nil, err
 	}
 	if c.ID == "" {
 		c.Kind, c.ID = windsock.KindMonitor, c.said.MonitorID
-		if strings.HasSuffix(r.URL.Path, "/api/gap") {
+		if path[0] == "/api/gap" {
 			c.Kind = windsock.KindLog
 		}
 	}
-	c.Answered = cmp.Or(rc.Status, http.StatusOK)
-	if rc.received.Add(1) <= rc.Fail {
-		c.Answered = http.StatusServiceUnavailable
+	return []*callback{c}, nil
+}
+
+// batch reads one about many.
+func batch(_ []string, webhookID string, body []byte) ([]*callback, error) {
+	var events []json.RawMessage
+	if err := json.Unmarshal(body, &events); err != nil {
+		return nil, err
 	}
-	rc.Seen(c)
-	answer(w, c.Answered)
+	told := make([]*callback, len(events))
+	for i, event := range events {
+		c := &callback{BatchID: webhookID, Body: event}
+		if err := json.Unmarshal(event, &c.said); err != nil {
+			return nil, err
+		}
+		kind, _, _ := strings.Cut(string(c.said.Type), ".")
+		c.WebhookID, c.Kind = c.said.ID, windsock.Kind(kind)
+		c.ID = cmp.Or(c.said.MonitorID, c.said.InstanceID, c.said.DeploymentID)
+		told[i] = c
+	}
+	return told, nil
 }
 
 func (rc *receiver) refuse(w http.ResponseWriter, status int, reason string) {
