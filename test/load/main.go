@@ -25,7 +25,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "rounds; medians are told")
 	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
-	only     = flag.String("only", "posts,fleet,probes", "what to measure")
+	only     = flag.String("only", "posts,batch,fleet,probes", "what to measure")
 	sinkAddr = flag.String("sink", "", "be a handler that stores nothing, at this address (used by itself)")
 )
 
@@ -66,7 +66,7 @@ func run() error {
 	for _, m := range []struct {
 		name    string
 		measure func(dir, binary string) error
-	}{{"posts", posts}, {"fleet", idleFleet}, {"probes", probing}} {
+	}{{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing}} {
 		if !slices.Contains(strings.Split(*only, ","), m.name) {
 			continue
 		}
@@ -163,16 +163,6 @@ func posts(dir, binary string) error {
 	single := func(c, k int) (string, []byte) {
 		return fmt.Sprintf("/api/monitors/deployment/instance/instance-%06d", 10*c), fmt.Appendf(nil, `{"version":"1","state":%q,"source":"load"}`, word(k))
 	}
-	hundred := func(c, k int) (string, []byte) {
-		body := []byte(`{"version":"1","detections":[`)
-		for i := range 100 {
-			if i > 0 {
-				body = append(body, ',')
-			}
-			body = fmt.Appendf(body, `{"instance_id":"instance-%06d","state":%q,"source":"load"}`, 100*c+i, word(k))
-		}
-		return "/api/monitors/detections", append(body, "]}"...)
-	}
 	var ceiling, one, many, changed []float64
 	for range *rounds {
 		rate, _, err := post(null.addr, *conns, single)
@@ -195,6 +185,18 @@ func posts(dir, binary string) error {
 	fmt.Printf("detections, one a post          %8.0f posts/s   %.0f %% of it; %.1f %% of them changed a state\n", median(one), 100*median(ratios(one, ceiling)), 100*median(changed))
 	fmt.Printf("detections, a hundred a post    %8.0f detections/s (4 connections)\n", median(many))
 	return nil
+}
+
+// hundred reports of a hundred instances in one post.
+func hundred(c, k int) (path string, body []byte) {
+	body = []byte(`{"version":"1","detections":[`)
+	for i := range 100 {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"instance_id":"instance-%06d","state":%q,"source":"load"}`, 100*c+i, word(k))
+	}
+	return "/api/monitors/detections", append(body, "]}"...)
 }
 
 // word alternates, so that each post changes a state.
