@@ -126,7 +126,7 @@ func TestALeaseUnderLoad(t *testing.T) {
 	later.Add(int64(6 * time.Minute))
 	for want := []string{"monitor.verified", "monitor.expiring", "monitor.expired"}; len(want) > 0; {
 		if c := <-watch; c.Kind == windsock.KindMonitor {
-			if c.said.Type != want[0] || c.ID != m.ID {
+			if string(c.said.Type) != want[0] || c.ID != m.ID {
 				t.Errorf("who watches all is told %s, want %s", c.Body, want[0])
 			}
 			want = want[1:]

@@ -37,22 +37,21 @@ type callback struct {
 
 // callbackBody is the part of a callback's body that is shown in a line.
 type callbackBody struct {
-	Type     string         `json:"type"`
-	Word     windsock.Word  `json:"state"`
-	Observed windsock.State `json:"observed_state"`
-	Previous windsock.State `json:"previous_state"`
-	Reason   string         `json:"reason"`
-	Seq      int64          `json:"seq"`
+	Type     windsock.EventType `json:"type"`
+	Word     windsock.Word      `json:"state"`
+	Observed windsock.State     `json:"observed_state"`
+	Previous windsock.State     `json:"previous_state"`
+	Reason   string             `json:"reason"`
+	Seq      int64              `json:"seq"`
 
 	MonitorID string `json:"monitor_id"` // of a ping or a gap
 	FirstSeq  int64  `json:"first_seq"`
 	LastSeq   int64  `json:"last_seq"`
 	Lost      int64  `json:"lost"`
 
-	ID           string             `json:"id"` // in a batch, where no URL says it
-	Type         windsock.EventType `json:"type"`
-	DeploymentID string             `json:"deployment_id"`
-	InstanceID   string             `json:"instance_id"`
+	ID           string `json:"id"` // in a batch, where no URL says it
+	DeploymentID string `json:"deployment_id"`
+	InstanceID   string `json:"instance_id"`
 }
 
 // String is the callback in one line, without anything that moves a cursor.
@@ -62,7 +61,7 @@ func (c *callback) String() string {
 		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
 	switch c.Kind {
 	case windsock.KindMonitor:
-		line = fmt.Sprintf("%s  %-14s  %-10s  %s", c.Received.Format(time.TimeOnly), strings.TrimPrefix(c.said.Type, "monitor."), c.Kind, c.ID)
+		line = fmt.Sprintf("%s  %-14s  %-10s  %s", c.Received.Format(time.TimeOnly), strings.TrimPrefix(string(c.said.Type), "monitor."), c.Kind, c.ID)
 	case windsock.KindLog:
 		line = fmt.Sprintf("%s  LOST  up to %d events for monitor %s, of %d to %d  (seq %d)",
 			c.Received.Format(time.TimeOnly), c.said.Lost, c.said.MonitorID, c.said.FirstSeq, c.said.LastSeq, c.said.Seq)
