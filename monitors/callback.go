@@ -224,6 +224,9 @@ func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target,
 	}
 	defer resp.Body.Close()
 	got := reply{status: resp.StatusCode, header: resp.Header}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = http.NoBody // it is the connection itself, which does not end with ctx
+	}
 	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		got.broken = true

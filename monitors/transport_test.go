@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"windsock"
 )
@@ -32,107 +31,6 @@ func failure(t *testing.T, p *process, id string) string {
 		return ok && d.Attempts == 1
 	})
 	return p.delivery(t, id).LastError
-}
-
-func TestRedirectsAreNotFollowed(t *testing.T) {
-	elsewhere := newReceiver(t, nil)
-	for _, status := range []int{301, 302, 303, 307, 308} {
-		r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
-			http.Redirect(w, req, elsewhere.URL+"/?token=T0KEN", status)
-		})
-		l := newLog()
-		l.add("m", spec(r.URL), "")
-		p := start(t, l, nil, ours)
-		l.append(change("web", windsock.Failed))
-		if got := failure(t, p, "m"); !strings.HasSuffix(got, ": redirects are not followed") {
-			t.Errorf("%d: kept as %q", status, got)
-		}
-		p.stop()
-	}
-	if got := elsewhere.all(); len(got) > 0 {
-		t.Errorf("the other place was sent %s %s", got[0].Method, got[0].URL)
-	}
-}
-
-func TestA200ThatSaysFailIsAFailure(t *testing.T) {
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"result":"fail","reason":"full"}`) })
-	l := newLog()
-	l.add("m", spec(r.URL), "")
-	p := start(t, l, nil, ours)
-	l.append(change("web", windsock.Failed))
-	want(t, "kept", failure(t, p, "m"), `HTTP 200, but: {"result":"fail","reason":"full"}`)
-}
-
-func TestAnAnswerThatDripsEndsAtTheTimeout(t *testing.T) {
-	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
-		drip := time.NewTicker(5 * time.Millisecond)
-		defer drip.Stop()
-		for {
-			io.WriteString(w, ".")
-			w.(http.Flusher).Flush()
-			select {
-			case <-drip.C:
-			case <-req.Context().Done():
-				return
-			}
-		}
-	})
-	l := newLog()
-	l.add("m", spec(r.URL), "")
-	p := start(t, l, nil, ours, func(d *Deliverer) { d.Timeout = 200 * time.Millisecond })
-	l.append(change("web", windsock.Failed))
-	want(t, "kept", failure(t, p, "m"), "HTTP 200, then timeout")
-}
-
-func TestAnEndlessAnswerIsNotRead(t *testing.T) {
-	var sent atomic.Int64
-	ended := make(chan struct{})
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
-		defer close(ended)
-		chunk := make([]byte, 64<<10)
-		for sent.Load() < 1<<30 {
-			k, err := w.Write(chunk)
-			sent.Add(int64(k))
-			if err != nil {
-				return
-			}
-		}
-	})
-	l := newLog()
-	l.add("m", spec(r.URL), "")
-	p := start(t, l, nil, ours)
-	l.append(change("web", windsock.Failed))
-	<-ended
-	if got := sent.Load(); got > 64<<20 { // what sockets hold, and more
-		t.Errorf("%d MiB were sent", got>>20)
-	}
-	eventually(t, "success", func() bool { return p.delivery(t, "m").Backlog == 0 })
-}
-
-func TestHeadersWithoutEndAreNotRead(t *testing.T) {
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
-		for range 1000 {
-			w.Header().Add("X-Filler", strings.Repeat("x", 1000))
-		}
-	})
-	l := newLog()
-	l.add("m", spec(r.URL), "")
-	p := start(t, l, nil, ours)
-	l.append(change("web", windsock.Failed))
-	if got := failure(t, p, "m"); !strings.Contains(got, "header") {
-		t.Errorf("kept as %q", got)
-	}
-}
-
-func TestNobodyThere(t *testing.T) {
-	r := newReceiver(t, nil)
-	addr := spec(r.URL)
-	r.Close()
-	l := newLog()
-	l.add("m", addr, "")
-	p := start(t, l, nil, ours)
-	l.append(change("web", windsock.Failed))
-	want(t, "kept", failure(t, p, "m"), "connect: connection refused")
 }
 
 func TestSecretsDoNotShow(t *testing.T) {
