@@ -109,7 +109,11 @@ func (m *monitor) restore(t *windsock.Target, at int64) {
 	now := time.Now()
 	m.target, m.round = t, p.Round
 	m.cursor, m.told = p.Cursor, maps.Clone(p.Ahead)
-	m.attempts, m.nextTryAt, m.lastError = p.Attempts, soon(p.NextTryAt, now), p.LastError
+	seen := p.FailingSince
+	if p.SuccessAt.After(seen) {
+		seen = p.SuccessAt
+	}
+	m.attempts, m.nextTryAt, m.lastError = p.Attempts, soon(p.NextTryAt, seen, now), p.LastError
 	m.successAt, m.failures, m.failingSince, m.paused = p.SuccessAt, p.Failures, p.FailingSince, p.Paused
 	m.stopRetry()
 	m.rows, m.parked = nil, 0
@@ -120,19 +124,24 @@ func (m *monitor) restore(t *windsock.Target, at int64) {
 	for _, saved := range p.Lanes {
 		l := m.laneOf(saved.Subject)
 		l.parked, l.first, l.last = true, saved.FirstSeq, max(saved.FirstSeq, p.Cursor)
-		l.attempts, l.nextTryAt, l.lastError = saved.Attempts, soon(saved.NextTryAt, now), saved.LastError
+		l.attempts, l.nextTryAt, l.lastError = saved.Attempts, soon(saved.NextTryAt, seen, now), saved.LastError
 		m.parked++
 	}
 	m.rewind(at)
 }
 
 // soon returns when to try, as it was saved: by our clock, and with no wait that is
-// longer than any, whatever the clock of the machine did meanwhile.
-func soon(saved, now time.Time) time.Time {
+// longer than any, whatever the clock of the machine did meanwhile. If it had shown seen
+// and that is still to come, it was set back.
+func soon(saved, seen, now time.Time) time.Time {
 	if saved.IsZero() {
 		return saved
 	}
-	return now.Add(min(saved.Sub(now), maxWait))
+	since := now
+	if seen.After(now) {
+		since = seen
+	}
+	return now.Add(min(saved.Sub(since), maxWait))
 }
 
 // rewind makes the monitor read again for itself what it was not told up to at.

@@ -34,6 +34,9 @@ func askedWait(status int, header http.Header, now time.Time) time.Duration {
 	if secs, err := strconv.ParseUint(value, 10, 64); err == nil {
 		wait = time.Duration(min(secs, 3600)) * time.Second
 	} else if t, err := http.ParseTime(value); err == nil {
+		if sent, err := http.ParseTime(header.Get("Date")); err == nil {
+			now = sent // by the clock of the monitor, as t is: ours may be set wrong
+		}
 		wait = t.Sub(now)
 	} else {
 		return 0

@@ -55,6 +55,13 @@ func TestAskedWait(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
+	for name, clock := range map[string]string{"an hour ahead of ours": "Tue, 01 Dec 2026 13:00:00 GMT", "an hour behind ours": "Tue, 01 Dec 2026 11:00:00 GMT"} {
+		sent, _ := http.ParseTime(clock)
+		header := http.Header{"Date": {clock}, "Retry-After": {sent.Add(2 * time.Minute).Format(http.TimeFormat)}}
+		if got := askedWait(503, header, now); got != 2*time.Minute {
+			t.Errorf("a date by a clock that is %s: %v, want 2 minutes", name, got)
+		}
+	}
 	if got := askedWait(503, http.Header{}, now); got != 0 {
 		t.Errorf("without the header: %v", got)
 	}
