@@ -60,8 +60,9 @@ const (
 // turn is one request, and then it is the next one's; a monitor may have several under
 // way, each about another subject. Once half of the requests are taken, the others are
 // for monitors that have none under way: some that hang with all that they may have leave
-// room for the rest. A monitor that waits for its next try, or for an event, costs neither
-// a request nor a goroutine.
+// room for the rest. Who did not answer last is tried apart from those, or many that hang
+// would be waited for again and again. A monitor that waits for its next try, or for an
+// event, costs neither a request nor a goroutine.
 type Deliverer struct {
 	Log       Log
 	Logger    *slog.Logger
@@ -72,17 +73,18 @@ type Deliverer struct {
 	Version   string            // of the program, for User-Agent
 	Origin    string            // the host name by which monitors are asked whether we may call; default windsock
 	Source    string            // the source of every CloudEvent; default /windsock
-	Requests  int               // under way at once, to all monitors; default 512
+	Requests  int               // under way at once, to all monitors; default 512. Half as many again to those that did not answer last
 	Timeout   time.Duration     // of a request, from connecting to the end of its answer; default 10 s
 	Grace     time.Duration     // for requests under way when Run is to end; default 8 s
 	Rand      func() float64    // for jitter; default rand.Float64
 
-	calls context.Context // every request's; outlives Run's by Grace
-	sends *pool           // monitors for which a try is due
-	fills *pool           // monitors that have to read the log for themselves
-	saver *saver
-	byTLS transports
-	pings atomic.Int32 // under way
+	calls  context.Context // every request's; outlives Run's by Grace
+	sends  *pool           // monitors for which a try is due
+	probes *pool           // and those of them that did not answer last
+	fills  *pool           // monitors that have to read the log for themselves
+	saver  *saver
+	byTLS  transports
+	pings  atomic.Int32 // under way
 
 	at      atomic.Int64 // every event up to here was handed on; the reader's
 	beat    atomic.Pointer[time.Time]
@@ -113,8 +115,13 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.follow(ctx)
 
 	grace := time.AfterFunc(d.Grace, stopCalls)
-	d.sends.close()
-	d.fills.close()
+	pools := []*pool{d.sends, d.probes, d.fills}
+	for _, p := range pools {
+		p.close()
+	}
+	for _, p := range pools {
+		p.workers.Wait()
+	}
 	grace.Stop()
 	stopSaving()
 	saver.Wait()
@@ -150,7 +157,8 @@ func (d *Deliverer) prepare(ctx context.Context) {
 	d.Timeout = cmp.Or(d.Timeout, 10*time.Second)
 	d.Grace = cmp.Or(d.Grace, 8*time.Second)
 
-	d.sends = &pool{limit: d.Requests, work: d.deliver}
+	d.sends = &pool{limit: d.Requests, work: func(m *monitor) bool { return d.deliver(d.sends, m) }}
+	d.probes = &pool{limit: max(d.Requests/2, 1), work: func(m *monitor) bool { return d.deliver(d.probes, m) }}
 	d.fills = &pool{limit: fillers, work: func(m *monitor) bool { return d.fill(ctx, m) }}
 	d.saver = newSaver(d.Log, d.Logger, &d.at)
 	d.reading = trouble{logger: d.Logger, what: "reading the log"}
@@ -391,8 +399,16 @@ func (d *Deliverer) sweep() {
 // wake puts m in line for what it has to do; m.mu is held.
 func (d *Deliverer) wake(m *monitor) {
 	if d.due(m) {
-		d.sends.add(m)
+		d.lineOf(m).add(m)
 	}
+}
+
+// lineOf returns where m is to stand for a try; m.mu is held.
+func (d *Deliverer) lineOf(m *monitor) *pool {
+	if m.inDoubt() {
+		return d.probes
+	}
+	return d.sends
 }
 
 // due sees to what m has to do next, and reports whether it is to stand in line for a
@@ -413,18 +429,23 @@ func (d *Deliverer) due(m *monitor) bool {
 }
 
 // deliver makes one try of the lane of m whose turn it is, or of a batch of them. It
-// reports whether m is to stand in line again.
-func (d *Deliverer) deliver(m *monitor) bool {
+// reports whether m is to stand in the same line again.
+func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	ctx, cancel := context.WithTimeout(d.calls, d.Timeout)
 	defer cancel()
 	m.mu.Lock()
 	m.inLine = false
+	if line != d.lineOf(m) {
+		d.wake(m)
+		m.mu.Unlock()
+		return false
+	}
 	if !m.maySend() || m.flying > 0 && d.sends.crowded() { // when one of its own has ended it comes back
 		m.mu.Unlock()
 		return false
 	}
 	if m.target.Pending() {
-		return d.ask(ctx, m, cancel)
+		return d.ask(ctx, line, m, cancel)
 	}
 	b, t, epoch := m.begin(cancel), m.target, m.epoch
 	d.wake(m) // the next lane need not wait for this one
@@ -451,6 +472,16 @@ func (d *Deliverer) deliver(m *monitor) bool {
 	}
 	for _, l := range b.lanes {
 		m.rest(l)
+	}
+	return d.again(line, m)
+}
+
+// again reports whether m is to stand in this line again, or has it stand in the other.
+// m.mu is held.
+func (d *Deliverer) again(line *pool, m *monitor) bool {
+	if line != d.lineOf(m) {
+		d.wake(m)
+		return false
 	}
 	return d.due(m)
 }

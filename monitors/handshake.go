@@ -15,8 +15,8 @@ import (
 // the store, and followed when the log says so.
 
 // ask makes one handshake with m, which is pending. It is called with m.mu held and
-// returns without; and reports whether m is to stand in line again.
-func (d *Deliverer) ask(ctx context.Context, m *monitor, cancel context.CancelFunc) bool {
+// returns without; and reports whether m is to stand in the same line again.
+func (d *Deliverer) ask(ctx context.Context, line *pool, m *monitor, cancel context.CancelFunc) bool {
 	t := m.target
 	m.flying++
 	m.asking = cancel
@@ -46,7 +46,7 @@ func (d *Deliverer) ask(ctx context.Context, m *monitor, cancel context.CancelFu
 		d.Logger.Warn("handshake failed", "monitor", m.id, "attempts", m.attempts, "next_try", m.nextTryAt, "error", cut(got.failure, maxLogged))
 	}
 	d.saver.mark(m)
-	return d.due(m)
+	return d.again(line, m)
 }
 
 // handshake asks t once whether it may be called.

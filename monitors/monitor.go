@@ -415,11 +415,14 @@ func (m *monitor) limit() int {
 	switch {
 	case m.paused == windsock.PausedByOperator, m.asked():
 		return 0
-	case m.paused != "", m.attempts > 0, m.target.Pending(), m.inBatches() && m.most < maxBatch:
+	case m.inDoubt(), m.target.Pending(), m.inBatches() && m.most < maxBatch:
 		return 1
 	}
 	return m.target.Parallel
 }
+
+// inDoubt reports whether it did not answer last.
+func (m *monitor) inDoubt() bool { return m.paused != "" || m.attempts > 0 }
 
 // took notes that n was delivered, the first that waited in a lane.
 func (m *monitor) took(l *lane, n *notice) {

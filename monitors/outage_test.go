@@ -65,6 +65,46 @@ func jittering(t *testing.T) func(*Deliverer) {
 	}
 }
 
+// When more hang than there are requests, the others wait for the first of them to be
+// given up, once: who did not answer is tried apart.
+func TestMoreThatHangThanThereAreRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, n := newLog(), newNetwork()
+		for i := range 600 {
+			host := fmt.Sprint("hung-", i)
+			l.add(host, named(host), "")
+			n.at(host, hang)
+		}
+		for i := range 10 {
+			host := fmt.Sprint("well-", i)
+			l.add(host, named(host), "")
+			n.at(host, after(time.Millisecond))
+		}
+		start(t, l, n, jittering(t))
+		longest := func() (wait time.Duration) {
+			l.append(change("web", windsock.Failed))
+			posted := time.Now()
+			pass(time.Second)
+			for i := range 10 {
+				host := fmt.Sprint("well-", i)
+				for len(n.took(host)) == 0 || n.took(host)[len(n.took(host))-1] < l.Head() {
+					pass(time.Second)
+				}
+				wait = max(wait, n.firstTook(host, l.Head()).Sub(posted))
+			}
+			return wait
+		}
+		if wait := longest(); wait > 11*time.Second {
+			t.Errorf("with 600 that hang for the first time it took %v to tell the others", wait)
+		}
+		for range 300 {
+			if wait := longest(); wait > time.Millisecond {
+				t.Fatalf("with 600 that hang again it took %v to tell the others", wait)
+			}
+		}
+	})
+}
+
 // However long it is away: everything arrives, each subject's in order, after as many
 // tries as the table says, and not all at once.
 func TestAwayForLong(t *testing.T) {

@@ -64,11 +64,10 @@ func (p *pool) crowded() bool {
 	return p.running > p.limit/2
 }
 
-// close sends home who is still in line and returns when all work is done.
+// close sends home who is still in line; what is under way goes on.
 func (p *pool) close() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
 	p.line = nil
-	p.mu.Unlock()
-	p.workers.Wait()
 }
