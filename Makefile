@@ -44,7 +44,7 @@ demo: build ## show the main job; DEMO_EXIT=1 ends when all was shown
 	@bin/windsock demo
 
 .PHONY: bench
-bench: compiler ## benchmarks, then posts from many connections
+bench: compiler ## benchmarks, then load from outside: posts, callbacks, probes
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	$(GO) run ./test/load
 

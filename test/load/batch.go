@@ -98,7 +98,7 @@ func batches(dir, binary string) error {
 		if err := ask(m.ID+"/pause", ""); err != nil {
 			return err
 		}
-		if _, _, err := post(p.addr, connections, hundred); err != nil {
+		if _, _, err := post(p.addr, connections, inHundreds); err != nil {
 			return err
 		}
 		if err := ask(m.ID+"/pause", ""); err != nil { // again, to see what waits

@@ -1,5 +1,6 @@
 // Command load measures a windsock process from outside: posts per second beside what a
-// handler that stores nothing reaches in the same run, listings, probes, memory, disk.
+// handler that stores nothing reaches in the same run, callbacks beside what a plain
+// client does, listings, probes, memory, disk.
 // It builds windsock, starts what it needs on loopback, and stops by itself.
 package main
 
@@ -25,8 +26,9 @@ var (
 	rounds   = flag.Int("rounds", 5, "rounds; medians are told")
 	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
-	only     = flag.String("only", "posts,batch,fleet,probes", "what to measure")
+	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang", "what to measure")
 	sinkAddr = flag.String("sink", "", "be a handler that stores nothing, at this address (used by itself)")
+	plain    = flag.String("plainly", "", "be a client that does nothing but post to this address (used by itself)")
 )
 
 const tags = "sqlite_omit_load_extension osusergo netgo"
@@ -36,6 +38,10 @@ func main() {
 	log.SetFlags(0)
 	if *sinkAddr != "" {
 		log.Fatal(http.ListenAndServe(*sinkAddr, sink()))
+	}
+	if *plain != "" {
+		fmt.Println(plainly(*plain))
+		return
 	}
 	if err := run(); err != nil {
 		log.Fatal(err)
@@ -66,7 +72,10 @@ func run() error {
 	for _, m := range []struct {
 		name    string
 		measure func(dir, binary string) error
-	}{{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing}} {
+	}{
+		{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing},
+		{"fanout", fanOut}, {"latency", latency}, {"idle", idleMonitors}, {"scope", outOfScope}, {"hang", oneHangs},
+	} {
 		if !slices.Contains(strings.Split(*only, ","), m.name) {
 			continue
 		}
@@ -138,7 +147,7 @@ func serve(dir, binary string, n int, probe string) (*process, error) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		os.Remove(db + suffix)
 	}
-	return start(binary, "serve", "--listen", "ADDR", "--db", db, "--config", config, "--log-level", "warn")
+	return start(binary, "serve", "--listen", "ADDR", "--db", db, "--config", config, "--log-level", "error")
 }
 
 func database(dir string) string { return filepath.Join(dir, "load.db") }
@@ -160,22 +169,19 @@ func posts(dir, binary string) error {
 	}
 	defer p.stop()
 
-	single := func(c, k int) (string, []byte) {
-		return fmt.Sprintf("/api/monitors/deployment/instance/instance-%06d", 10*c), fmt.Appendf(nil, `{"version":"1","state":%q,"source":"load"}`, word(k))
-	}
 	var ceiling, one, many, changed []float64
 	for range *rounds {
-		rate, _, err := post(null.addr, *conns, single)
+		rate, _, err := post(null.addr, *conns, singly)
 		if err != nil {
 			return err
 		}
 		ceiling = append(ceiling, rate)
-		rate, share, err := post(p.addr, *conns, single)
+		rate, share, err := post(p.addr, *conns, singly)
 		if err != nil {
 			return err
 		}
 		one, changed = append(one, rate), append(changed, share)
-		rate, _, err = post(p.addr, 4, hundred)
+		rate, _, err = post(p.addr, 4, inHundreds)
 		if err != nil {
 			return err
 		}
@@ -187,8 +193,13 @@ func posts(dir, binary string) error {
 	return nil
 }
 
-// hundred reports of a hundred instances in one post.
-func hundred(c, k int) (path string, body []byte) {
+// singly posts one change, of an instance of the connection's own.
+func singly(c, k int) (path string, body []byte) {
+	return fmt.Sprintf("/api/monitors/deployment/instance/instance-%06d", 10*c), fmt.Appendf(nil, `{"version":"1","state":%q,"source":"load"}`, word(k))
+}
+
+// inHundreds posts a hundred changes, of instances of the connection's own.
+func inHundreds(c, k int) (path string, body []byte) {
 	body = []byte(`{"version":"1","detections":[`)
 	for i := range 100 {
 		if i > 0 {
@@ -220,7 +231,7 @@ func idleFleet(dir, binary string) error {
 	defer func() { p.stop() }()
 	fmt.Printf("start with %d declared      %8.1f s\n", *fleet, time.Since(began).Seconds())
 	p.stop() // what reading the file took is not what the fleet takes
-	if p, err = start(binary, "serve", "--listen", "ADDR", "--db", database(dir), "--log-level", "warn"); err != nil {
+	if p, err = start(binary, "serve", "--listen", "ADDR", "--db", database(dir), "--log-level", "error"); err != nil {
 		return err
 	}
 	time.Sleep(3 * time.Second)
