@@ -16,8 +16,8 @@ func NewTransport(guard Guard) *http.Transport {
 		Proxy:                  nil,
 		DialContext:            guard.dialer().DialContext,
 		TLSHandshakeTimeout:    5 * time.Second,
-		MaxIdleConns:           512,
-		MaxIdleConnsPerHost:    128, // many monitors may live on one host
+		MaxIdleConns:           1024,
+		MaxIdleConnsPerHost:    1024, // many monitors may live on one host; with fewer than are in use they would come and go
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: maxAnswer,
 		DisableCompression:     true, // a small answer stays what it seems
