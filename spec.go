@@ -88,6 +88,7 @@ type MonitorSpec struct {
 	Echo       bool       `json:"echo,omitempty"`       // call back for what it reported itself
 	Parallel   int        `json:"parallel,omitempty"`   // requests under way at once, each about another subject; default 16
 	Format     Format     `json:"format,omitempty"`     // default seed
+	Backlog    Backlog    `json:"backlog,omitempty"`    // every (default) or latest
 	Verify     bool       `json:"verify,omitempty"`     // call back only once it allowed that
 	TTL        Duration   `json:"ttl,omitempty"`        // it is removed unless it is added again within it; 0: it stays
 }
@@ -233,6 +234,7 @@ func (s *MonitorSpec) Complete() error {
 	setDefault(&s.Subjects, Both)
 	setDefault(&s.Parallel, 16)
 	setDefault(&s.Format, Seed)
+	setDefault(&s.Backlog, Every)
 	switch {
 	case s.Scheme != "http" && s.Scheme != "https":
 		return Invalid("scheme", "want http or https, got %q", Clip(s.Scheme))
@@ -242,6 +244,8 @@ func (s *MonitorSpec) Complete() error {
 		return Invalid("parallel", "want 1 to 64, got %d", s.Parallel)
 	case s.Format != Seed && s.Format != Batch:
 		return Invalid("format", "want seed or batch, got %q", Clip(string(s.Format)))
+	case s.Backlog != Every && s.Backlog != Latest:
+		return Invalid("backlog", "want every or latest, got %q", Clip(string(s.Backlog)))
 	case s.Subjects != Both && s.Subjects != OnlyDeployments && s.Subjects != OnlyInstances:
 		return Invalid("subjects", "want deployments, instances or both; got %q", Clip(string(s.Subjects)))
 	}

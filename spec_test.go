@@ -60,7 +60,7 @@ func TestMonitorDefaults(t *testing.T) {
 	if err := got.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	want := MonitorSpec{Version: "1", Scheme: "http", Address: "10.0.0.1", Port: 8080, Scope: Global, Subjects: Both, Parallel: 16, Format: Seed}
+	want := MonitorSpec{Version: "1", Scheme: "http", Address: "10.0.0.1", Port: 8080, Scope: Global, Subjects: Both, Parallel: 16, Format: Seed, Backlog: Every}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -390,6 +390,7 @@ func TestMonitorSpec(t *testing.T) {
 		"too many at once":       {func(m *MonitorSpec) { m.Parallel = 65 }, "parallel"},
 		"a format that is none":  {func(m *MonitorSpec) { m.Format = "batches" }, "format"},
 		"less than none at once": {func(m *MonitorSpec) { m.Parallel = -1 }, "parallel"},
+		"another backlog":        {func(m *MonitorSpec) { m.Backlog = "newest" }, "backlog"},
 		"a negative port":        {func(m *MonitorSpec) { m.Port = -80 }, "port"},
 		"a port too high":        {func(m *MonitorSpec) { m.Port = 65536 }, "port"},
 		"another scheme":         {func(m *MonitorSpec) { m.Scheme = "ftp" }, "scheme"},

@@ -378,6 +378,7 @@ type Progress struct {
 	Failures     int       // of any kind since the last success,
 	FailingSince time.Time // and the time of the first
 	Paused       Pause     // is read only; PauseMonitor and ResumeMonitor write it
+	LatestTo     int64     // as well: what waits up to here is coalesced
 }
 
 // Lane is what waits for one monitor about one subject because the first of it was
@@ -408,6 +409,7 @@ type Resume string
 const (
 	Replay    Resume = "replay"  // all
 	Skip      Resume = "skip"    // nothing
+	Coalesced Resume = "latest"  // of each subject the newest
 	Recovered Resume = "success" // all, as it took one: for monitors that no operator paused
 )
 

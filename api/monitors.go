@@ -172,9 +172,9 @@ func (s *Server) resumeMonitor(w http.ResponseWriter, r *http.Request) error {
 	switch m.From {
 	case "":
 		m.From = windsock.Replay
-	case windsock.Replay, windsock.Skip:
+	case windsock.Replay, windsock.Coalesced, windsock.Skip:
 	default:
-		return windsock.Invalid("from", "want replay or skip, got %q", windsock.Clip(string(m.From)))
+		return windsock.Invalid("from", "want replay, latest or skip, got %q", windsock.Clip(string(m.From)))
 	}
 	resumed, err := s.Store.ResumeMonitor(r.Context(), r.PathValue("id"), m.From)
 	if err != nil {

@@ -110,6 +110,19 @@ func TestMonitorIsPausedAndResumed(t *testing.T) {
 	s.call("POST", add, `{"address":"127.0.0.1","port":9000,"parallel":65}`).refused(400, "invalid", "parallel")
 }
 
+func TestBacklogIsAWish(t *testing.T) {
+	s := open(t)
+	id := s.call("POST", add, `{`+goodAdd+`}`).want(201).has(map[string]any{"backlog": "every"}).field("monitor_id").(string)
+	s.call("POST", add, `{`+goodAdd+`,"backlog":"latest"}`).want(200).has(map[string]any{"backlog": "latest", "monitor_id": id})
+	s.call("GET", "/api/monitors/"+id, "").want(200).has(map[string]any{"backlog": "latest"})
+	s.call("POST", add, "address=127.0.0.1&port=9000&backlog=every", "Content-Type", formType).want(200).has(map[string]any{"backlog": "every"})
+	s.call("POST", add, `{`+goodAdd+`,"backlog":"newest"}`).refused(400, "invalid", "backlog")
+	s.call("POST", "/api/monitors/"+id+"/resume", `{"from":"latest"}`).want(200)
+	if target, err := s.store.Target(t.Context(), id); err != nil || target.Progress.LatestTo != s.store.Head() {
+		t.Errorf("latest up to %d, of %d (%v)", target.Progress.LatestTo, s.store.Head(), err)
+	}
+}
+
 func TestSecretIsNeverShown(t *testing.T) {
 	s := open(t)
 	body := `{"address":"127.0.0.1","port":9000,"secret":"` + secret + `"%s}`

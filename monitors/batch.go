@@ -27,6 +27,7 @@ const (
 // A batch is what one request carries: one event in the format seed, several in the
 // format batch, in the order of the log. Of each of its lanes it has the first that wait.
 type batch struct {
+	target  *windsock.Target // what the monitor was when it began
 	items   []item
 	lanes   []*lane
 	most    int // events that it might have
@@ -48,8 +49,13 @@ func (b *batch) carry() {
 		most = 1
 	}
 	for _, e := range l.queue[:min(len(l.queue), most)] {
-		b.items = append(b.items, item{e.notice, l})
+		b.add(e, l)
 	}
+}
+
+func (b *batch) add(e *entry, l *lane) {
+	b.items = append(b.items, item{e.notice, l})
+	l.trying = e.Seq
 }
 
 // gather has a batch take what comes next in the queue, of all lanes that may be tried.
@@ -67,7 +73,7 @@ func (m *monitor) gather(b *batch) {
 			b.lanes = append(b.lanes, l)
 		}
 		if l.batch == b {
-			b.items = append(b.items, item{e.notice, l})
+			b.add(e, l)
 		}
 	}
 	b.aloft = len(b.items)
@@ -133,7 +139,7 @@ func (d *Deliverer) divide(m *monitor, b *batch, got answer, epoch int, now time
 		case held[it.lane]:
 			continue
 		case !failed:
-			m.took(it.lane, it.notice)
+			m.took(b, it.lane, it.notice)
 			d.Metrics.told(&it.Event, now)
 			took++
 			continue

@@ -23,6 +23,8 @@ import (
 // are sent is made once, when the first of them is called.
 type notice struct {
 	windsock.Event
+	oldest *windsock.Event // the first of those that it is told for; nil: it is told for this alone
+	stands int64           // how many they are
 
 	once   sync.Once
 	body   []byte
@@ -53,15 +55,16 @@ type message struct {
 
 	ExpiresAt string `json:"expires_at,omitempty"` // of the lease that ends
 
-	FirstSeq int64 `json:"first_seq,omitempty"` // of a gap, with the monitor's id
-	LastSeq  int64 `json:"last_seq,omitempty"`
-	Lost     int64 `json:"lost,omitempty"`
+	FirstSeq  int64 `json:"first_seq,omitempty"` // of a gap, with the monitor's id; or of what is coalesced
+	LastSeq   int64 `json:"last_seq,omitempty"`
+	Lost      int64 `json:"lost,omitempty"`
+	Coalesced int64 `json:"coalesced,omitempty"`
 }
 
 // subject returns what the event is about.
 func (n *notice) subject() windsock.Subject { return subjectOf(&n.Event) }
 
-// encode makes the body. It depends on the event alone, as the headers do, so that every
+// encode makes the body. It depends on what is told alone, as the headers do, so that every
 // try and every replay sends the same.
 func (n *notice) encode() {
 	e := &n.Event
@@ -82,6 +85,9 @@ func (n *notice) encode() {
 		msg.MonitorID, msg.FirstSeq, msg.LastSeq, msg.Lost = e.SubjectID, e.FirstSeq, e.LastSeq, e.Lost
 	case windsock.KindMonitor:
 		msg.MonitorID = e.SubjectID
+	}
+	if n.oldest != nil {
+		msg.FirstSeq, msg.LastSeq, msg.Coalesced = n.oldest.Seq, n.Seq, n.stands
 	}
 	n.body, _ = json.Marshal(msg) // text, numbers and a map of text: it cannot fail
 }

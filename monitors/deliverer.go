@@ -334,7 +334,7 @@ func (d *Deliverer) steer(ctx context.Context, id string) error {
 func (d *Deliverer) add(t *windsock.Target) {
 	m := d.byID[t.ID]
 	if m == nil {
-		m = newMonitor(t, d.at.Load(), d.wake)
+		m = newMonitor(t, d.begin(t), d.wake)
 		d.mu.Lock()
 		d.byID[t.ID] = m
 		d.mu.Unlock()
@@ -349,6 +349,15 @@ func (d *Deliverer) add(t *windsock.Target) {
 		d.saver.mark(m)
 	}
 	d.wake(m)
+}
+
+// begin returns up to where a monitor that is taken in reads for itself. What waits when
+// the process starts is not brought by the reader if it is coalesced.
+func (d *Deliverer) begin(t *windsock.Target) int64 {
+	if t.Backlog == windsock.Latest || t.Progress.Cursor < t.Progress.LatestTo {
+		return max(d.at.Load(), d.loaded)
+	}
+	return d.at.Load()
 }
 
 // remove drops a monitor with all that waits for it, and ends its requests.

@@ -36,6 +36,7 @@ type memLog struct {
 	progress map[string]windsock.Progress // as saved, with all lanes
 	paused   map[string]windsock.Pause
 	round    map[string]int64
+	latestTo map[string]int64
 	saved    int           // rows
 	broken   error         // what SaveProgress answers
 	blind    error         // what Events answers
@@ -45,7 +46,7 @@ type memLog struct {
 }
 
 func newLog() *memLog {
-	return &memLog{targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, paused: map[string]windsock.Pause{}, round: map[string]int64{}, news: make(chan struct{})}
+	return &memLog{targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, paused: map[string]windsock.Pause{}, round: map[string]int64{}, latestTo: map[string]int64{}, news: make(chan struct{})}
 }
 
 // crashed returns the log as a process finds it that starts after this one was killed.
@@ -58,6 +59,7 @@ func (l *memLog) crashed() *memLog {
 	c.progress = maps.Clone(l.progress)
 	c.paused = maps.Clone(l.paused)
 	c.round = maps.Clone(l.round)
+	c.latestTo = maps.Clone(l.latestTo)
 	return c
 }
 
@@ -156,7 +158,7 @@ func (l *memLog) target(id string) (windsock.Target, error) {
 		p = windsock.Progress{MonitorID: id, Cursor: t.Cursor}
 	}
 	t.Cursor, t.Progress = p.Cursor, p
-	t.Progress.Round, t.Progress.Paused = l.round[id], l.paused[id]
+	t.Progress.Round, t.Progress.Paused, t.Progress.LatestTo = l.round[id], l.paused[id], l.latestTo[id]
 	t.Progress.NextTryAt = p.NextTryAt.Round(0)
 	return t, nil
 }
@@ -218,7 +220,7 @@ func (l *memLog) PauseMonitor(_ context.Context, id string, by windsock.Pause, r
 func (l *memLog) ResumeMonitor(_ context.Context, id string, from windsock.Resume) (m windsock.Monitor, err error) {
 	l.mu.Lock()
 	now := l.paused[id]
-	if err = l.broken; err != nil || from == windsock.Recovered && now == windsock.PausedByOperator || from != windsock.Skip && now == "" {
+	if err = l.broken; err != nil || from == windsock.Recovered && now == windsock.PausedByOperator || (from == windsock.Replay || from == windsock.Recovered) && now == "" {
 		l.mu.Unlock()
 		return m, err
 	}
@@ -228,6 +230,9 @@ func (l *memLog) ResumeMonitor(_ context.Context, id string, from windsock.Resum
 	if from == windsock.Skip {
 		l.round[id]++
 		p.Cursor, p.Ahead, p.Lanes = int64(len(l.events)+1), nil, nil
+	}
+	if from == windsock.Coalesced {
+		l.latestTo[id] = int64(len(l.events) + 1)
 	}
 	l.progress[id] = p
 	l.mu.Unlock()
@@ -254,7 +259,6 @@ type network struct {
 	answer map[string]func(*http.Request) (*http.Response, error) // by host; default 200
 	tries  map[string][]int64                                     // seqs, by host
 	taken  map[string][]int64
-	tookAt map[string][]time.Time        // when
 	times  map[string][]time.Time        // of the tries
 	told   map[string]map[string][]int64 // taken, by host and subject
 	flying map[string]map[string]int     // tries under way, by host and subject
@@ -262,13 +266,26 @@ type network struct {
 	most   map[string]int                // the most of them at once
 
 	doubled []string // host and subject of tries that began while another was under way
+	begun   int      // tries
+	takes   map[string][]take
+}
+
+// A take is a callback that was taken.
+type take struct {
+	subject         string
+	first, seq      int64 // it was told for these
+	events          int64 // so many
+	state, previous windsock.State
+	try             int // which of all that was
+	at              time.Time
 }
 
 func newNetwork() *network {
 	return &network{
 		answer: map[string]func(*http.Request) (*http.Response, error){},
 		tries:  map[string][]int64{}, taken: map[string][]int64{}, times: map[string][]time.Time{},
-		tookAt: map[string][]time.Time{}, told: map[string]map[string][]int64{}, flying: map[string]map[string]int{}, under: map[string]int{}, most: map[string]int{},
+		told: map[string]map[string][]int64{}, flying: map[string]map[string]int{}, under: map[string]int{}, most: map[string]int{},
+		takes: map[string][]take{},
 	}
 }
 
@@ -289,6 +306,8 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	for _, e := range events {
 		n.tries[host] = append(n.tries[host], e.seq)
 	}
+	n.begun++
+	try := n.begun
 	n.times[host] = append(n.times[host], time.Now())
 	answer := n.answer[host]
 	n.mu.Unlock()
@@ -304,10 +323,26 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	for _, e := range takenOf(events, resp, err) {
 		n.taken[host] = append(n.taken[host], e.seq)
-		n.tookAt[host] = append(n.tookAt[host], time.Now())
 		n.told[host][e.subject] = append(n.told[host][e.subject], e.seq)
+		e.as.try, e.as.at = try, time.Now()
+		n.takes[host] = append(n.takes[host], e.as)
 	}
 	return resp, err
+}
+
+func takeOf(said *message, subject string) take {
+	t := take{subject: subject, first: said.Seq, seq: said.Seq, events: 1, state: said.Observed, previous: said.Previous}
+	if said.Coalesced > 0 {
+		t.first, t.events = said.FirstSeq, said.Coalesced
+	}
+	return t
+}
+
+// taking returns what a host took, in that order.
+func (n *network) taking(host string) []take {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.takes[host])
 }
 
 // at has a host answer so; nil: it takes all.
@@ -331,18 +366,14 @@ func (n *network) took(host string) []int64 {
 	return slices.Sorted(slices.Values(n.taken[host]))
 }
 
-// takenFrom returns what a host took after the first n, in no order.
-func (n *network) takenFrom(host string, after int) []int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.taken[host][after:])
-}
-
 // firstTook returns when a host took an event first.
 func (n *network) firstTook(host string, seq int64) time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.tookAt[host][slices.Index(n.taken[host], seq)]
+	for _, t := range n.taking(host) {
+		if t.seq == seq {
+			return t.at
+		}
+	}
+	panic("it never did")
 }
 
 // heard returns what a host took of each subject, in order.

@@ -3,15 +3,15 @@ package monitors
 import (
 	"container/heap"
 	"context"
-	"slices"
 	"time"
 
 	"windsock"
 )
 
 const (
-	maxLanes   = 1000 // parked ones of one monitor; beyond, what it refuses holds up all that waits for it
-	recallSize = 16   // events that a parked lane takes from the log at once
+	maxLanes    = 1000 // parked ones of one monitor; beyond, what it refuses holds up all that waits for it
+	recallSize  = 16   // events that a parked lane takes from the log at once
+	recallPages = 100  // what is coalesced it takes in so many pages
 )
 
 // A lane is what waits for one monitor about one subject. It goes out in the order of
@@ -25,7 +25,8 @@ type lane struct {
 	subject windsock.Subject
 	queue   []*entry // what waits in memory, oldest first
 	first   int64    // the seq of the first that waits; of one that is parked, no later
-	batch   *batch   // that is under way with the first of it
+	batch   *batch   // that is under way with the first of it,
+	trying  int64    // up to this seq; 0: with none
 	ready   bool     // it is among those that may be tried
 
 	parked    bool
@@ -50,13 +51,13 @@ func (l *lane) push(e *entry) {
 // pop takes what is delivered, up to seq, out.
 func (l *lane) pop(seq int64) (popped []*entry) {
 	n := 0
-	for n < len(l.queue) && l.queue[n].seq <= seq {
+	for n < len(l.queue) && l.queue[n].Seq <= seq {
 		n++
 	}
 	popped, l.queue = l.queue[:n], l.queue[n:]
 	switch {
 	case len(l.queue) > 0:
-		l.first, l.oldestAt = l.queue[0].seq, l.queue[0].Time
+		l.first, l.oldestAt = l.queue[0].seq, l.queue[0].first().Time
 	case l.parked:
 		l.first = max(l.first, seq+1)
 	}
@@ -115,6 +116,7 @@ func (m *monitor) rest(l *lane) {
 	if l.closed() {
 		m.unpark(l)
 	}
+	m.merge(l)
 	switch wait := time.Until(l.nextTryAt); {
 	case !l.parked && len(l.queue) == 0:
 		delete(m.lanes, l.subject)
@@ -136,7 +138,7 @@ func (m *monitor) rest(l *lane) {
 // One that is parked goes alone, not to put others at risk.
 func (m *monitor) begin(cancel context.CancelFunc) *batch {
 	l := heap.Pop(&m.ready).(*lane)
-	b := &batch{lanes: []*lane{l}, most: m.most, attempt: max(m.attempts, l.attempts) + 1, cancel: cancel}
+	b := &batch{target: m.target, lanes: []*lane{l}, most: m.most, attempt: max(m.attempts, l.attempts) + 1, cancel: cancel}
 	l.ready, l.batch = false, b
 	m.flying++
 	m.spend()
@@ -150,7 +152,7 @@ func (m *monitor) begin(cancel context.CancelFunc) *batch {
 // end takes them back.
 func (m *monitor) end(b *batch) {
 	for _, l := range b.lanes {
-		l.batch = nil
+		l.batch, l.trying = nil, 0
 	}
 	m.flying--
 	m.aloft -= b.aloft
@@ -163,10 +165,10 @@ func (m *monitor) mayPark(l *lane) bool { return l.parked || m.parked < maxLanes
 // was refused.
 func (m *monitor) park(l *lane, n *notice, failure string, now time.Time, rand func() float64) {
 	if !l.parked {
-		l.parked, l.first, l.last, l.oldestAt = true, n.Seq, n.Seq, n.Time
+		l.parked, l.first, l.last, l.oldestAt = true, n.first().Seq, n.Seq, n.first().Time
 		m.parked++
 		for _, e := range l.queue {
-			l.last = max(l.last, e.seq)
+			l.last = max(l.last, e.Seq)
 			e.notice = nil
 			m.open--
 		}
@@ -209,32 +211,38 @@ func (m *monitor) changed(l *lane) {
 func (l *lane) recalled(queue []*entry, last int64) {
 	l.queue = queue
 	if len(queue) > 0 {
-		l.first, l.oldestAt = queue[0].seq, queue[0].Time
+		l.first, l.oldestAt = queue[0].seq, queue[0].first().Time
 	} else {
 		l.first = max(l.first, last+1)
 	}
 }
 
 // recall reads from the log what waits in a lane, from first to last, or the first of it.
-func (d *Deliverer) recall(ctx context.Context, t *windsock.Target, s windsock.Subject, first, last int64) ([]*entry, error) {
+func (d *Deliverer) recall(ctx context.Context, t *windsock.Target, s windsock.Subject, first, last int64) (queue []*entry, err error) {
 	f := windsock.EventFilter{Scope: t.Scope, Kind: s.Kind, Subject: s.ID}
-	for {
-		events, err := d.Log.Events(ctx, first-1, recallSize, f)
+	size := recallSize
+	for pages := 1; ; pages++ {
+		events, err := d.Log.Events(ctx, first-1, size, f)
 		if err != nil {
 			return nil, err
 		}
-		full := len(events) == recallSize
-		if full {
-			first = events[len(events)-1].Seq + 1
-		}
-		events = slices.DeleteFunc(events, func(e windsock.Event) bool { return e.Seq > last || !t.Wants(&e) })
-		if len(events) == 0 && full && first <= last {
-			continue
-		}
-		queue := make([]*entry, len(events))
 		for i := range events {
-			queue[i] = &entry{events[i].Seq, &notice{Event: events[i]}}
+			e := &events[i]
+			if first = e.Seq + 1; e.Seq > last {
+				return queue, nil
+			}
+			if n := (&notice{Event: *e}); t.Wants(e) && !replace(t, queue, n) {
+				queue = append(queue, &entry{n.Seq, n})
+			}
 		}
-		return queue, nil
+		if len(events) < size {
+			return queue, nil
+		}
+		if len(queue) > 0 {
+			if pages >= recallPages || !t.Coalesces(&queue[len(queue)-1].Event) {
+				return queue, nil
+			}
+			size = pageSize
+		}
 	}
 }

@@ -38,6 +38,7 @@ type monitor struct {
 	aloft  int                        // of these, how many are in batches under way
 	read   int64                      // every event up to here is in the queue, in a lane or behind it
 	lagTo  int64                      // above read: it lags, up to here
+	holdTo int64                      // up to here it reads before it is sent what is coalesced
 
 	lanes  map[windsock.Subject]*lane
 	ready  lanes                         // those that may be tried
@@ -75,6 +76,7 @@ type monitor struct {
 }
 
 // An entry is an event in the queue of a monitor; without the notice once it is done with.
+// If later ones took the place of the event, it is there for all of them.
 type entry struct {
 	seq int64
 	*notice
@@ -146,14 +148,22 @@ func soon(saved, seen, now time.Time) time.Time {
 
 // rewind makes the monitor read again for itself what it was not told up to at.
 func (m *monitor) rewind(at int64) {
-	m.queue, m.open, m.ready, m.backlog, m.early = nil, 0, nil, 0, nil
+	m.queue, m.open, m.ready = nil, 0, nil
 	m.unbounded()
-	m.read, m.lagTo = m.cursor, at
-	m.uncounted = nil
+	m.read, m.lagTo, m.holdTo = m.cursor, at, at
+	m.countAnew(at)
+	for _, l := range m.lanes {
+		l.queue, l.ready = nil, false
+		m.rest(l)
+	}
+}
+
+// countAnew has what waits up to at counted.
+func (m *monitor) countAnew(at int64) {
+	m.backlog, m.uncounted, m.early = 0, nil, nil
 	m.counted, m.countedTo = maps.Clone(m.told), at
 	m.recount(uncounted{span: span{m.cursor, at}})
 	for s, l := range m.lanes {
-		l.queue, l.ready = nil, false
 		if l.parked {
 			m.recount(uncounted{span{l.first - 1, m.cursor}, s})
 			if m.counted == nil {
@@ -161,7 +171,6 @@ func (m *monitor) rewind(at int64) {
 			}
 			m.counted[s] = max(m.counted[s], l.first-1)
 		}
-		m.rest(l)
 	}
 }
 
@@ -202,7 +211,7 @@ func (m *monitor) steer(t *windsock.Target, at int64) {
 		// what it has to say of itself is newer
 	default:
 		m.paused, m.unsaid = now, false
-		if was != "" && now == "" {
+		if was != "" && now == "" || t.Progress.LatestTo != m.target.Progress.LatestTo {
 			m.failures, m.failingSince = 0, time.Time{}
 			m.reload(t, at)
 		}
@@ -246,11 +255,11 @@ func (m *monitor) leave() {
 // offer takes an event in if the monitor wants it. The reader offers every event of its
 // scope once, in order.
 func (m *monitor) offer(n *notice) {
-	if n.Seq <= m.cursor || !m.target.Wants(&n.Event) {
+	if n.Seq <= max(m.cursor, m.countedTo) || !m.target.Wants(&n.Event) {
 		return
 	}
 	m.backlog++
-	if most, _ := m.room(); m.lags() || len(m.queue) >= most {
+	if m.lags() || !m.hasRoom() {
 		m.lagTo = n.Seq
 		if m.delivered(n) {
 			m.overtook(n)
@@ -278,7 +287,9 @@ func (m *monitor) take(n *notice) {
 		l.behind(n)
 		m.rest(l)
 	default:
-		l = m.laneOf(s)
+		if l = m.laneOf(s); replace(m.target, l.untried(), n) {
+			return
+		}
 		e := &entry{n.Seq, n}
 		m.queue = append(m.queue, e)
 		m.open++
@@ -311,6 +322,9 @@ func (m *monitor) lags() bool  { return m.read < m.lagTo }
 func (m *monitor) waits() bool { return len(m.queue) > 0 || m.lags() }
 
 func (m *monitor) mustFill() bool {
+	if m.coalesces() {
+		return m.lags() && m.hasRoom()
+	}
 	most, page := m.room()
 	return m.lags() && m.open <= most-2*page && len(m.queue) <= most-page
 }
@@ -338,8 +352,11 @@ func (m *monitor) fill(events []windsock.Event, part span) {
 	m.pass()
 }
 
-// count counts the events in part, which is the first that is uncounted.
+// count counts the events in part, the first that was uncounted.
 func (m *monitor) count(events []windsock.Event, part uncounted) {
+	if now := m.uncounted; len(now) == 0 || now[0].after != part.after || now[0].of != part.of {
+		return // they are counted anew
+	}
 	ofLane := part.of != windsock.Subject{}
 	for i := range events {
 		e := &events[i]
@@ -364,7 +381,7 @@ func (m *monitor) pass() {
 	}
 	if len(m.queue) > 0 {
 		m.cursor = max(m.cursor, m.queue[0].seq-1)
-		m.oldestAt = m.queue[0].Time
+		m.oldestAt = m.queue[0].first().Time
 	} else {
 		m.queue = nil // an idle monitor holds no memory
 		m.cursor = max(m.cursor, m.read)
@@ -394,7 +411,7 @@ func (m *monitor) tell(s windsock.Subject, seq int64) {
 // maySend reports whether something is to be sent right now. If it is only too early, it
 // will be woken in time.
 func (m *monitor) maySend() bool {
-	if len(m.ready) == 0 && !m.target.Pending() || m.flying >= m.limit() {
+	if !m.target.Pending() && (len(m.ready) == 0 || m.holds()) || m.flying >= m.limit() {
 		return false
 	}
 	wait := max(time.Until(m.nextTryAt), m.lingers())
@@ -424,16 +441,17 @@ func (m *monitor) limit() int {
 // inDoubt reports whether it did not answer last.
 func (m *monitor) inDoubt() bool { return m.paused != "" || m.attempts > 0 }
 
-// took notes that n was delivered, the first that waited in a lane.
-func (m *monitor) took(l *lane, n *notice) {
+// took notes that n was delivered with a batch, the first that waited in a lane.
+func (m *monitor) took(b *batch, l *lane, n *notice) {
 	popped := l.pop(n.Seq)
-	if m.target.Wants(&n.Event) {
-		switch {
-		case n.Seq > m.read && m.counts(n):
-			m.overtook(n)
-		case n.Seq <= m.read && l.parked:
-			m.backlog--
-		}
+	wanted := m.target.Wants(&n.Event)
+	switch {
+	case l.parked && n.events() > 1 && (m.target != b.target || n.Seq > m.read):
+		m.countAnew(max(m.read, m.lagTo)) // which of them were counted is not known
+	case wanted && n.Seq > m.read && m.counts(n):
+		m.overtook(n)
+	case wanted && n.Seq <= m.read && l.parked:
+		m.backlog -= n.events()
 	}
 	if l.parked {
 		l.atOnce()
@@ -441,9 +459,9 @@ func (m *monitor) took(l *lane, n *notice) {
 		return
 	}
 	for _, e := range popped {
+		m.backlog -= e.events()
 		e.notice = nil
 		m.open--
-		m.backlog--
 	}
 	m.tell(l.subject, n.Seq)
 }

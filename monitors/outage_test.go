@@ -38,8 +38,8 @@ func TestOneThatHangsAmongAHundredDelaysNoOther(t *testing.T) {
 			for i := 1; i < 100; i++ {
 				host := fmt.Sprint("m", i)
 				want(t, "taken by "+host, len(n.took(host)), 200)
-				for _, took := range n.tookAt[host] {
-					at[host] = append(at[host], took.Sub(begun))
+				for _, took := range n.taking(host) {
+					at[host] = append(at[host], took.at.Sub(begun))
 				}
 			}
 		})
@@ -167,7 +167,7 @@ func TestManyThatAreAwayAreTriedApart(t *testing.T) {
 		for i := range 200 {
 			host := fmt.Sprint("m", i)
 			want(t, "taken by "+host, len(n.took(host)), 42)
-			at := n.tookAt[host][0]
+			at := n.taking(host)[0].at
 			if at.Before(settled) {
 				t.Fatalf("%s took something while it was away", host)
 			}

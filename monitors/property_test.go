@@ -37,8 +37,8 @@ type world struct {
 	net   *network
 	now   *process
 	specs map[string]windsock.MonitorSpec // by monitor and host, which have the same name
-	since map[string]windsock.Progress    // how far the monitors were when the process began
-	mark  map[string]int                  // how many each had taken then
+	since map[string]windsock.Target      // how far the monitors were when the process began, or they were moved
+	mark  map[string]int                  // how many tries had begun then
 	skips map[string]int64                // up to where each was to hear nothing any more
 	kills []time.Time
 }
@@ -51,6 +51,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 			"east":  {Scope: "pool:east"},
 			"fails": {Scope: "deployment:shop", Detections: windsock.Detections{windsock.FailDetected}},
 			"one":   {Scope: "instance:web-3", Subjects: windsock.OnlyInstances},
+			"last":  {Backlog: windsock.Latest},
 		},
 	}
 	for id, s := range w.specs {
@@ -65,13 +66,29 @@ func newWorld(t *testing.T, seed uint64) *world {
 }
 
 func (w *world) begin() {
-	w.since, w.mark = map[string]windsock.Progress{}, map[string]int{}
-	targets, _ := w.log.Targets(w.Context())
-	for _, t := range targets {
-		w.since[t.ID] = t.Progress
-		w.mark[t.ID] = len(w.net.took(t.ID))
+	w.since, w.mark = map[string]windsock.Target{}, map[string]int{}
+	for id := range w.specs {
+		w.note(id, w.net.begun)
 	}
 	w.now = start(w, w.log, w.net, func(d *Deliverer) { d.Requests = 1 + w.rand.IntN(4) })
+}
+
+// note notes how far a monitor is, of which so many tries begun before that say nothing.
+func (w *world) note(id string, begun int) {
+	w.since[id], _ = w.log.Target(w.Context(), id)
+	w.mark[id] = begun
+}
+
+// move does what may move the cursor of a monitor, and reports whether it did.
+func (w *world) move(id string, do func() bool) bool {
+	pass(3 * time.Second) // a failure to read may take that long to be forgotten
+	begun := w.net.begun
+	moved := do()
+	if moved {
+		w.note(id, begun)
+	}
+	synctest.Wait()
+	return moved
 }
 
 func (w *world) run() {
@@ -94,7 +111,7 @@ func (w *world) run() {
 }
 
 func (w *world) something() {
-	switch host := w.host(); w.rand.IntN(16) {
+	switch host := w.host(); w.rand.IntN(17) {
 	case 0, 1, 2, 3:
 		for range w.rand.IntN(10) * w.rand.IntN(50) {
 			w.log.append(w.event())
@@ -151,10 +168,14 @@ func (w *world) something() {
 		w.log.ResumeMonitor(w.Context(), host, windsock.Replay)
 	case 15:
 		if w.rand.IntN(4) == 0 {
-			w.log.ResumeMonitor(w.Context(), host, windsock.Skip)
+			w.move(host, func() bool {
+				w.log.ResumeMonitor(w.Context(), host, windsock.Skip)
+				return true
+			})
 			w.skips[host] = w.log.Head()
-			synctest.Wait()
 		}
+	case 16:
+		w.log.ResumeMonitor(w.Context(), host, windsock.Coalesced)
 	}
 }
 
@@ -192,7 +213,7 @@ func (w *world) heal() {
 }
 
 func (w *world) host() string {
-	return [...]string{"all", "east", "fails", "one"}[w.rand.IntN(4)]
+	return [...]string{"all", "east", "fails", "one", "last"}[w.rand.IntN(5)]
 }
 
 func (w *world) event() windsock.Event {
@@ -212,17 +233,22 @@ func (w *world) due(id string) []windsock.Event {
 		spec.Scope = windsock.Global
 	}
 	m := windsock.Monitor{MonitorSpec: spec, ID: id}
-	events, _ := w.log.Events(w.Context(), 4, 1<<30, windsock.EventFilter{Scope: spec.Scope})
+	events, _ := w.log.Events(w.Context(), int64(len(w.specs)), 1<<30, windsock.EventFilter{Scope: spec.Scope})
 	return slices.DeleteFunc(events, func(e windsock.Event) bool { return !m.Wants(&e) })
 }
 
 func (w *world) checkBacklogs() {
 	pass(3 * time.Second) // a failure to read may take that long to be forgotten
 	for id := range w.specs {
-		since := w.net.takenFrom(id, w.mark[id])
+		var since []take
+		for _, t := range w.net.taking(id) {
+			if t.try > w.mark[id] {
+				since = append(since, t)
+			}
+		}
 		waits := 0
 		for _, e := range w.due(id) {
-			if w.waited(id, &e) && e.Seq > w.skips[id] && !slices.Contains(since, e.Seq) {
+			if w.waited(id, &e) && !slices.ContainsFunc(since, func(t take) bool { return t.tells(&e) }) {
 				waits++
 			}
 		}
@@ -232,44 +258,81 @@ func (w *world) checkBacklogs() {
 	}
 }
 
-// waited reports whether an event waited when the process began.
+// waited reports whether an event waited when the process began, or the monitor was moved.
 func (w *world) waited(id string, e *windsock.Event) bool {
-	p, s := w.since[id], subjectOf(e)
-	for _, l := range p.Lanes {
+	t, s := w.since[id], subjectOf(e)
+	for _, l := range t.Progress.Lanes {
 		if l.Subject == s {
-			return e.Seq >= l.FirstSeq
+			return e.Seq >= l.FirstSeq && t.Wants(e)
 		}
 	}
-	return e.Seq > p.Cursor && e.Seq > p.Ahead[s]
+	return e.Seq > t.Progress.Cursor && e.Seq > t.Progress.Ahead[s] && t.Wants(e)
+}
+
+func (t *take) tells(e *windsock.Event) bool {
+	return t.first <= e.Seq && e.Seq <= t.seq && t.subject == string(e.Kind)+"/"+e.SubjectID
 }
 
 func (w *world) checkTaken(id string) {
-	due := map[string][]int64{}
+	due := map[string][]windsock.Event{}
 	for _, e := range w.due(id) {
 		s := string(e.Kind) + "/" + e.SubjectID
-		due[s] = append(due[s], e.Seq)
+		due[s] = append(due[s], e)
 	}
-	first := map[string][]int64{}
-	for s, seqs := range w.net.heard(id) {
-		last := int64(0)
-		for _, seq := range seqs {
-			if seq > last {
-				first[s] = append(first[s], seq)
-				last = seq
-			} else if !w.mayRepeat(id, seq) {
-				w.Fatalf("%s took %d of %s again after %d", id, seq, s, last)
+	takes := map[string][]take{}
+	for _, t := range w.net.taking(id) {
+		takes[t.subject] = append(takes[t.subject], t)
+	}
+	for s, events := range due {
+		first := map[int64]time.Time{} // when they were told
+		last, newest, back := int64(0), int64(0), 0
+		for _, t := range takes[s] {
+			if t.seq <= last {
+				back++
+			}
+			if last = t.seq; back > w.passes(id, t.at) {
+				w.Fatalf("%s took %d of %s out of order", id, t.seq, s)
+			}
+			newest = max(newest, t.seq)
+			told := int64(0)
+			for _, e := range events {
+				if !t.tells(&e) {
+					continue
+				}
+				told++
+				if at, again := first[e.Seq]; !again {
+					first[e.Seq] = t.at
+				} else if !w.mayRepeat(id, at) {
+					w.Fatalf("%s took %d of %s again (%+v)", id, e.Seq, s, t)
+				}
+			}
+			if told != t.events {
+				w.Fatalf("%s took %+v for %d of %s", id, t, told, s)
 			}
 		}
-	}
-	for s, seqs := range due {
-		missing := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return seq <= w.skips[id] || slices.Contains(first[s], seq) })
+		missing := slices.DeleteFunc(slices.Clone(events), func(e windsock.Event) bool {
+			return e.Seq <= w.skips[id] || !first[e.Seq].IsZero()
+		})
 		want(w.T, "what "+id+" did not take of "+s, len(missing), 0)
+		if due := events[len(events)-1].Seq; due > w.skips[id] {
+			want(w.T, "what "+id+" took of "+s+" as the newest", newest, due)
+		}
 	}
 }
 
-// mayRepeat reports whether an event was under way or had just been delivered when the
-// process was killed.
-func (w *world) mayRepeat(id string, seq int64) bool {
-	at := w.net.firstTook(id, seq)
+// passes returns how often a monitor may have been told a subject from an earlier event
+// on, up to a time: after each kill.
+func (w *world) passes(id string, at time.Time) (n int) {
+	for _, kill := range w.kills {
+		if !kill.After(at) {
+			n++
+		}
+	}
+	return n
+}
+
+// mayRepeat reports whether an event that was first taken at a time was under way or had
+// just been delivered when the process was killed.
+func (w *world) mayRepeat(id string, at time.Time) bool {
 	return slices.ContainsFunc(w.kills, func(kill time.Time) bool { return !at.Before(kill.Add(-saveEvery)) })
 }

@@ -112,8 +112,8 @@ func (s *Store) PauseMonitor(ctx context.Context, id string, by windsock.Pause, 
 	return m, err
 }
 
-// ResumeMonitor has a monitor called back again, from where it was or, to skip what
-// waits, from here on.
+// ResumeMonitor has a monitor called back again, from where it was, with the newest event
+// of each subject or, to skip what waits, from here on.
 func (s *Store) ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (m windsock.Monitor, err error) {
 	err = s.do(ctx, func(t *tx) error {
 		target, err := viewMonitor(t, id)
@@ -122,13 +122,16 @@ func (s *Store) ResumeMonitor(ctx context.Context, id string, from windsock.Resu
 		}
 		m = target.Monitor
 		now := target.Progress.Paused
-		if from == windsock.Recovered && now == windsock.PausedByOperator || from != windsock.Skip && now == "" {
+		if from == windsock.Recovered && now == windsock.PausedByOperator || (from == windsock.Replay || from == windsock.Recovered) && now == "" {
 			return nil
 		}
 		seq := t.setPause(id, "", windsock.MonitorResumed, resumedFor[from])
-		if from == windsock.Skip {
+		switch from {
+		case windsock.Skip:
 			t.exec(`UPDATE monitors SET cursor = ?, ahead = '', round = round + 1 WHERE id = ?`, seq, id)
 			t.exec(`DELETE FROM lanes WHERE monitor_id = ?`, id)
+		case windsock.Coalesced:
+			t.exec(`UPDATE monitors SET latest_to = ? WHERE id = ?`, seq, id)
 		}
 		m, err = t.monitor(id)
 		return err
@@ -140,6 +143,7 @@ func (s *Store) ResumeMonitor(ctx context.Context, id string, from windsock.Resu
 var resumedFor = map[windsock.Resume]string{
 	windsock.Replay:    "by an operator, to hear all that waits",
 	windsock.Skip:      "by an operator, to hear nothing that waits",
+	windsock.Coalesced: "by an operator, to hear the newest of what waits of each subject",
 	windsock.Recovered: "it takes events again",
 }
 

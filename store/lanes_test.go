@@ -160,6 +160,37 @@ func TestProgressOfAnEarlierRoundIsPassedOver(t *testing.T) {
 	})
 }
 
+func TestResumedWithTheLatest(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, _ *clock) {
+		id := registered(t, s)
+		for _, paused := range []bool{true, false} {
+			if paused {
+				if _, err := s.PauseMonitor(t.Context(), id, windsock.PausedByOperator, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.ResumeMonitor(t.Context(), id, windsock.Coalesced); err != nil {
+				t.Fatal(err)
+			}
+			want := windsock.Progress{MonitorID: id, Cursor: 1, LatestTo: s.Head()}
+			if diff := cmp.Diff(want, progressOf(t, s, id)); diff != "" {
+				t.Errorf("paused %t (-want +got):\n%s", paused, diff)
+			}
+		}
+	})
+}
+
+func TestBacklogIsKept(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, _ *clock) {
+		for _, backlog := range []windsock.Backlog{windsock.Latest, windsock.Every} {
+			m := listening(t, s, 1, windsock.MonitorSpec{Backlog: backlog})
+			if m.Backlog != backlog || must[windsock.Monitor](t)(s.Monitor(t.Context(), m.ID)).Backlog != backlog {
+				t.Errorf("got %q, want %q", m.Backlog, backlog)
+			}
+		}
+	})
+}
+
 func TestEventsOfOneSubject(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, c *clock) {
 		declare(t, s, "web-1", "web-1", "web-2") // a deployment and an instance of one name

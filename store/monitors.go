@@ -24,6 +24,7 @@ type monitorRow struct {
 	Echo       bool   `db:"echo"`
 	Parallel   int    `db:"parallel"`
 	Format     string `db:"format"`
+	Backlog    string `db:"backlog"`
 	Round      int64  `db:"round"`
 	Cursor     int64  `db:"cursor"`
 	Ahead      string `db:"ahead"`
@@ -34,6 +35,7 @@ type monitorRow struct {
 	Failures   int    `db:"failures"`
 	Since      int64  `db:"failing_since"`
 	Paused     string `db:"paused"`
+	LatestTo   int64  `db:"latest_to"`
 	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
 	keyColumns
@@ -41,16 +43,16 @@ type monitorRow struct {
 	leaseColumns
 }
 
-const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, format, round,
+const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, format, backlog, round,
 	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, ` + grantViews + `, ` + leaseViews + `,
-	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, created_at, updated_at FROM monitors v`
+	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, latest_to, created_at, updated_at FROM monitors v`
 
 func (r *monitorRow) target() windsock.Target {
 	m := windsock.Monitor{
 		MonitorSpec: windsock.MonitorSpec{
 			Version: windsock.Version, Name: r.Name, Scheme: r.Scheme, Address: r.Address, Port: r.Port, Path: r.Path,
-			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo, Parallel: r.Parallel, Format: windsock.Format(r.Format),
-			Verify: r.Verify, TTL: windsock.Duration(r.lease().TTL),
+			Scope: windsock.Scope(r.Scope), Subjects: windsock.Subjects(r.Subjects), Echo: r.Echo, Parallel: r.Parallel,
+			Format: windsock.Format(r.Format), Backlog: windsock.Backlog(r.Backlog), Verify: r.Verify, TTL: windsock.Duration(r.lease().TTL),
 		},
 		ID: r.ID, VerifiedAt: fromMicros(r.VerifiedAt), AllowedRate: r.Rate, ExpiresAt: fromMicros(r.ExpiresAt), Cursor: r.Cursor, CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
 		Delivery: windsock.Delivery{
@@ -73,6 +75,7 @@ func (r *monitorRow) target() windsock.Target {
 		MonitorID: r.ID, Round: r.Round, Cursor: r.Cursor, Ahead: readAhead(r.Ahead),
 		Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), LastError: r.LastError, SuccessAt: fromMicros(r.SuccessAt),
 		Failures: r.Failures, FailingSince: fromMicros(r.Since), Paused: windsock.Pause(r.Paused),
+		LatestTo: r.LatestTo,
 	}}
 	r.fill(&t)
 	return t
@@ -98,16 +101,16 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 		before := *row
 		r.Made = row.take(keys, spec.Scheme)
 		seq := t.head + 1 // of the event that says so
-		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, format,
+		t.exec(`INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, format, backlog,
 				secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, cursor, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET
 				name = excluded.name, scheme = excluded.scheme, detections = excluded.detections, subjects = excluded.subjects, echo = excluded.echo,
-				parallel = excluded.parallel, format = excluded.format,
+				parallel = excluded.parallel, format = excluded.format, backlog = excluded.backlog,
 				secret = excluded.secret, old_secret = excluded.old_secret, old_until = excluded.old_until,
 				bearer = excluded.bearer, headers = excluded.headers,
 				ca = excluded.ca, client_cert = excluded.client_cert, client_key = excluded.client_key, updated_at = excluded.updated_at`,
-			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo, spec.Parallel, spec.Format,
+			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo, spec.Parallel, spec.Format, spec.Backlog,
 			row.Secret, row.OldSecret, row.OldUntil, row.Bearer, row.Headers, row.CA, row.Cert, row.Key, seq, t.micros, t.micros)
 		t.agree(row, &spec)
 		t.lease(row.ID, windsock.NewLease(time.Duration(spec.TTL), t.now))
