@@ -12,9 +12,10 @@ const (
 )
 
 // Coalesces reports whether a later event of the subject may take the place of e while
-// it waits, or e that of an earlier one. A gap is told as it is.
+// it waits, or e that of an earlier one. What was asked for once more is told as it was,
+// and a gap as it is.
 func (t *Target) Coalesces(e *Event) bool {
-	return (t.Backlog == Latest || e.Seq <= t.Progress.LatestTo) && e.Kind != KindLog
+	return (t.Backlog == Latest || e.Seq <= t.Progress.LatestTo) && e.Kind != KindLog && !t.Progress.Window.Repeats(e)
 }
 
 // Coalesce returns the one event that is told for two, or more, of a subject: the newest,

@@ -35,6 +35,7 @@ func TestCoalesce(t *testing.T) {
 
 func TestWhatIsCoalesced(t *testing.T) {
 	event := Event{Kind: KindInstance, SubjectID: "web", Seq: 10}
+	again := &Window{Ranges: []Range{{5, 10}}, Told: 20}
 	for name, c := range map[string]struct {
 		backlog  Backlog
 		progress Progress
@@ -45,6 +46,7 @@ func TestWhatIsCoalesced(t *testing.T) {
 		"the latest":                           {Latest, Progress{}, KindInstance, true},
 		"every event, resumed with latest":     {Every, Progress{LatestTo: 10}, KindInstance, true},
 		"every event, after that":              {Every, Progress{LatestTo: 9}, KindInstance, false},
+		"the latest, but it is told again":     {Latest, Progress{Window: again}, KindInstance, false},
 		"the latest, but it is a gap":          {Latest, Progress{}, KindLog, false},
 		"the latest, of another that it hears": {Latest, Progress{}, KindMonitor, true},
 	} {

@@ -192,6 +192,7 @@ const (
 	MonitorVerified    EventType = "monitor.verified"
 	MonitorExpiring    EventType = "monitor.expiring"
 	MonitorExpired     EventType = "monitor.expired"
+	MonitorReplayed    EventType = "monitor.replayed" // it is told events again; the reason says which
 )
 
 // Event is one entry of the log. It holds all that a callback says, so that every try
@@ -377,6 +378,7 @@ type Progress struct {
 	SuccessAt    time.Time
 	Failures     int       // of any kind since the last success,
 	FailingSince time.Time // and the time of the first
+	Window       *Window   // what it is told again; nil: nothing, or no more
 	Paused       Pause     // is read only; PauseMonitor and ResumeMonitor write it
 	LatestTo     int64     // as well: what waits up to here is coalesced
 }

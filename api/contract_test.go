@@ -45,6 +45,8 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("POST", "/api/monitors/"+id+"/pause", "").want(200)
 	s.call("POST", "/api/monitors/"+id+"/resume", s.example("resumeMonitor", "skip")).want(200)
 	s.call("POST", "/api/monitors/"+id+"/resume", s.example("resumeMonitor", "latest")).want(200)
+	s.call("POST", "/api/monitors/"+id+"/replay", s.example("replayMonitor", "range")).want(200)
+	s.call("POST", "/api/monitors/"+id+"/replay", s.example("replayMonitor", "cursor")).want(202)
 	s.call("POST", "/api/monitors/remove", "monitor_id="+id+"&port=9000", "Content-Type", formType).want(200)
 
 	for _, name := range []string{"fail", "stop", "beat"} {

@@ -278,12 +278,12 @@ func setText(v reflect.Value, text string) error {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(text)
-	case reflect.Int:
-		n, err := strconv.Atoi(text)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return windsock.Invalid("", "want a whole number, got %q", windsock.Clip(text))
 		}
-		v.SetInt(int64(n))
+		v.SetInt(n)
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {

@@ -51,6 +51,7 @@ type Monitors interface {
 	Monitor(ctx context.Context, id string) (windsock.Monitor, error)
 	PauseMonitor(ctx context.Context, id string, by windsock.Pause, reason string) (windsock.Monitor, error)
 	ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (windsock.Monitor, error)
+	ReplayMonitor(ctx context.Context, id string, want windsock.ReplaySpec, dry bool) (windsock.Replayed, error)
 }
 
 // Log is what happened, numbered.
@@ -120,6 +121,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/monitors/{id}/ping", nil, s.pingMonitor},
 		{"POST", "/api/monitors/{id}/pause", nil, s.pauseMonitor},
 		{"POST", "/api/monitors/{id}/resume", nil, s.resumeMonitor},
+		{"POST", "/api/monitors/{id}/replay", nil, s.replayMonitor},
 		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", nil, s.detectMany},

@@ -187,6 +187,9 @@ func (b *batch) encode(version string) (http.Header, []byte) {
 		before := len(body)
 		body = append(body, `,{"id":`...)
 		body = append(body, id...)
+		if b.target.Progress.Window.Repeats(&it.Event) {
+			body = append(body, `,"replay":true`...)
+		}
 		body = append(body, ',')
 		body = append(body, it.body[1:]...)
 		if len(body) >= maxBytes && i > 0 {

@@ -38,11 +38,12 @@ func eventsIn(req *http.Request) []sent {
 			panic(err)
 		}
 		subject := req.Header.Get("Ce-Subject")
-		return []sent{{seq, subject, req.Header.Get("Ce-Id"), takeOf(&said, subject)}}
+		return []sent{{seq, subject, req.Header.Get("Ce-Id"), takeOf(&said, subject, req.Header.Get(replayHeader) != "")}}
 	}
 	var list []struct {
 		message
-		ID string `json:"id"`
+		ID     string `json:"id"`
+		Replay bool   `json:"replay"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		panic(err)
@@ -57,7 +58,7 @@ func eventsIn(req *http.Request) []sent {
 		case e.InstanceID != "":
 			kind, id = "instance", e.InstanceID
 		}
-		events[i] = sent{e.Seq, kind + "/" + id, e.ID, takeOf(&e.message, kind+"/"+id)}
+		events[i] = sent{e.Seq, kind + "/" + id, e.ID, takeOf(&e.message, kind+"/"+id, e.Replay)}
 	}
 	return events
 }

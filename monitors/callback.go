@@ -189,6 +189,9 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answ
 	if failure := authenticate(header, t, now, body); failure != "" {
 		return answer{meaning: away, failure: failure}
 	}
+	if b.repeats() {
+		header[replayHeader] = []string{"true"}
+	}
 	got := d.send(ctx, http.MethodPost, t, to, header, body, now)
 	var failed map[string]string
 	if t.Format == windsock.Batch && got.failure == "" {

@@ -301,7 +301,7 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 		d.add(&target)
 	case windsock.MonitorRemoved, windsock.MonitorExpired:
 		d.remove(e.SubjectID)
-	case windsock.MonitorPaused, windsock.MonitorResumed:
+	case windsock.MonitorPaused, windsock.MonitorResumed, windsock.MonitorReplayed:
 		return d.steer(ctx, e.SubjectID)
 	case windsock.MonitorVerified:
 		return d.verified(ctx, e.SubjectID)

@@ -229,7 +229,7 @@ func (l *memLog) ResumeMonitor(_ context.Context, id string, from windsock.Resum
 	p.Attempts, p.NextTryAt, p.LastError, p.Failures, p.FailingSince = 0, time.Time{}, "", 0, time.Time{}
 	if from == windsock.Skip {
 		l.round[id]++
-		p.Cursor, p.Ahead, p.Lanes = int64(len(l.events)+1), nil, nil
+		p.Cursor, p.Ahead, p.Lanes, p.Window = int64(len(l.events)+1), nil, nil, nil
 	}
 	if from == windsock.Coalesced {
 		l.latestTo[id] = int64(len(l.events) + 1)
@@ -238,6 +238,23 @@ func (l *memLog) ResumeMonitor(_ context.Context, id string, from windsock.Resum
 	l.mu.Unlock()
 	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorResumed, SubjectID: id})
 	return m, nil
+}
+
+// replay has a monitor told a range again, as far as it was told that, and reports whether
+// it was told any of it.
+func (l *memLog) replay(id string, r windsock.Range) bool {
+	l.mu.Lock()
+	t, err := l.target(id)
+	r.Last = min(r.Last, t.Progress.Reach())
+	if err != nil || l.broken != nil || r.First > r.Last {
+		l.mu.Unlock()
+		return false
+	}
+	l.progress[id] = t.Progress.Again(r)
+	l.round[id]++
+	l.mu.Unlock()
+	l.append(windsock.Event{Kind: windsock.KindMonitor, Type: windsock.MonitorReplayed, SubjectID: id})
+	return true
 }
 
 func (l *memLog) progressOf(id string) windsock.Progress {
@@ -276,6 +293,7 @@ type take struct {
 	first, seq      int64 // it was told for these
 	events          int64 // so many
 	state, previous windsock.State
+	replay          bool
 	try             int // which of all that was
 	at              time.Time
 }
@@ -330,8 +348,8 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func takeOf(said *message, subject string) take {
-	t := take{subject: subject, first: said.Seq, seq: said.Seq, events: 1, state: said.Observed, previous: said.Previous}
+func takeOf(said *message, subject string, replay bool) take {
+	t := take{subject: subject, first: said.Seq, seq: said.Seq, events: 1, replay: replay, state: said.Observed, previous: said.Previous}
 	if said.Coalesced > 0 {
 		t.first, t.events = said.FirstSeq, said.Coalesced
 	}

@@ -150,7 +150,7 @@ func soon(saved, seen, now time.Time) time.Time {
 func (m *monitor) rewind(at int64) {
 	m.queue, m.open, m.ready = nil, 0, nil
 	m.unbounded()
-	m.read, m.lagTo, m.holdTo = m.cursor, at, at
+	m.read, m.lagTo, m.holdTo = m.skip(m.cursor), at, at
 	m.countAnew(at)
 	for _, l := range m.lanes {
 		l.queue, l.ready = nil, false
@@ -158,11 +158,17 @@ func (m *monitor) rewind(at int64) {
 	}
 }
 
+// skip returns up to where the monitor has nothing to read after a seq.
+func (m *monitor) skip(seq int64) int64 {
+	seq, _ = m.target.Progress.Window.Next(seq)
+	return seq
+}
+
 // countAnew has what waits up to at counted.
 func (m *monitor) countAnew(at int64) {
 	m.backlog, m.uncounted, m.early = 0, nil, nil
 	m.counted, m.countedTo = maps.Clone(m.told), at
-	m.recount(uncounted{span: span{m.cursor, at}})
+	m.recount(uncounted{span: span{m.skip(m.cursor), at}})
 	for s, l := range m.lanes {
 		if l.parked {
 			m.recount(uncounted{span{l.first - 1, m.cursor}, s})
@@ -348,7 +354,7 @@ func (m *monitor) fill(events []windsock.Event, part span) {
 			m.take(&notice{Event: *e})
 		}
 	}
-	m.read = max(m.read, part.to)
+	m.read = m.skip(max(m.read, part.to))
 	m.pass()
 }
 
@@ -368,7 +374,7 @@ func (m *monitor) count(events []windsock.Event, part uncounted) {
 			l.oldestAt = e.Time
 		}
 	}
-	m.uncounted[0].after = part.to
+	m.uncounted[0].after = m.skip(part.to)
 	if m.uncounted[0].empty() {
 		m.uncounted = m.uncounted[1:]
 	}
@@ -443,6 +449,9 @@ func (m *monitor) inDoubt() bool { return m.paused != "" || m.attempts > 0 }
 
 // took notes that n was delivered with a batch, the first that waited in a lane.
 func (m *monitor) took(b *batch, l *lane, n *notice) {
+	if m.target.Progress.Window != nil && m.target.Progress.Round != b.target.Progress.Round {
+		return // it was asked for again, perhaps with others, since this try began
+	}
 	popped := l.pop(n.Seq)
 	wanted := m.target.Wants(&n.Event)
 	switch {
@@ -546,7 +555,7 @@ func (m *monitor) progress(at int64) (windsock.Progress, bool) {
 	p := windsock.Progress{
 		MonitorID: m.id, Round: m.round, Cursor: m.cursor, Ahead: maps.Clone(m.told),
 		Attempts: m.attempts, NextTryAt: plain(m.nextTryAt), LastError: m.lastError,
-		SuccessAt: m.successAt, Failures: m.failures, FailingSince: m.failingSince,
+		SuccessAt: m.successAt, Failures: m.failures, FailingSince: m.failingSince, Window: m.window(),
 	}
 	for s := range m.rows {
 		if l := m.lanes[s]; l != nil && l.parked {

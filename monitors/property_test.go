@@ -40,12 +40,19 @@ type world struct {
 	since map[string]windsock.Target      // how far the monitors were when the process began, or they were moved
 	mark  map[string]int                  // how many tries had begun then
 	skips map[string]int64                // up to where each was to hear nothing any more
+	asked map[string][]replay             // what was to be told again
 	kills []time.Time
+}
+
+// A replay is a range of the log that was to be told again, and when.
+type replay struct {
+	windsock.Range
+	at time.Time
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		T: t, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(), net: newNetwork(), skips: map[string]int64{},
+		T: t, rand: rand.New(rand.NewPCG(seed, 0)), log: newLog(), net: newNetwork(), skips: map[string]int64{}, asked: map[string][]replay{},
 		specs: map[string]windsock.MonitorSpec{
 			"all":   {Detections: windsock.Detections{"all"}},
 			"east":  {Scope: "pool:east"},
@@ -106,12 +113,15 @@ func (w *world) run() {
 		w.checkTaken(id)
 		want(w.T, "cursor of "+id, w.log.progressOf(id).Cursor, w.log.Head())
 		want(w.T, "lanes of "+id, len(w.log.progressOf(id).Lanes), 0)
+		if p := w.log.progressOf(id); p.Window != nil {
+			w.Errorf("%s is still told again: %+v, at %d", id, p.Window, p.Cursor)
+		}
 	}
 	want(w.T, "tries at once of the same subject", w.net.doubled, nil)
 }
 
 func (w *world) something() {
-	switch host := w.host(); w.rand.IntN(17) {
+	switch host := w.host(); w.rand.IntN(18) {
 	case 0, 1, 2, 3:
 		for range w.rand.IntN(10) * w.rand.IntN(50) {
 			w.log.append(w.event())
@@ -176,6 +186,12 @@ func (w *world) something() {
 		}
 	case 16:
 		w.log.ResumeMonitor(w.Context(), host, windsock.Coalesced)
+	case 17:
+		r := windsock.Range{First: 1 + w.rand.Int64N(w.log.Head())}
+		r.Last = r.First + w.rand.Int64N(100)
+		if w.move(host, func() bool { return w.log.replay(host, r) }) {
+			w.asked[host] = append(w.asked[host], replay{r, time.Now()})
+		}
 	}
 }
 
@@ -285,7 +301,7 @@ func (w *world) checkTaken(id string) {
 	}
 	for s, events := range due {
 		first := map[int64]time.Time{} // when they were told
-		last, newest, back := int64(0), int64(0), 0
+		last, lastNews, back := int64(0), int64(0), 0
 		for _, t := range takes[s] {
 			if t.seq <= last {
 				back++
@@ -293,7 +309,9 @@ func (w *world) checkTaken(id string) {
 			if last = t.seq; back > w.passes(id, t.at) {
 				w.Fatalf("%s took %d of %s out of order", id, t.seq, s)
 			}
-			newest = max(newest, t.seq)
+			if !t.replay {
+				lastNews = max(lastNews, t.seq)
+			}
 			told := int64(0)
 			for _, e := range events {
 				if !t.tells(&e) {
@@ -302,11 +320,11 @@ func (w *world) checkTaken(id string) {
 				told++
 				if at, again := first[e.Seq]; !again {
 					first[e.Seq] = t.at
-				} else if !w.mayRepeat(id, at) {
+				} else if !w.mayRepeat(id, at) && !(t.replay && w.wasAsked(id, e.Seq, t.at)) {
 					w.Fatalf("%s took %d of %s again (%+v)", id, e.Seq, s, t)
 				}
 			}
-			if told != t.events {
+			if told != t.events || told > 1 && t.replay {
 				w.Fatalf("%s took %+v for %d of %s", id, t, told, s)
 			}
 		}
@@ -314,25 +332,45 @@ func (w *world) checkTaken(id string) {
 			return e.Seq <= w.skips[id] || !first[e.Seq].IsZero()
 		})
 		want(w.T, "what "+id+" did not take of "+s, len(missing), 0)
-		if due := events[len(events)-1].Seq; due > w.skips[id] {
-			want(w.T, "what "+id+" took of "+s+" as the newest", newest, due)
+		if newest := events[len(events)-1].Seq; newest > w.skips[id] {
+			want(w.T, "what "+id+" took of "+s+" as the newest", lastNews, newest)
+		}
+		for _, r := range w.asked[id] {
+			for _, e := range events {
+				at, told := first[e.Seq]
+				if told && e.Seq >= r.First && e.Seq <= r.Last && at.Before(r.at.Add(-saveEvery)) && e.Seq > w.skips[id] &&
+					!slices.ContainsFunc(takes[s], func(t take) bool { return t.tells(&e) && !t.at.Before(r.at) }) {
+					w.Fatalf("%s did not take %d of %s again, as was asked at %v", id, e.Seq, s, r)
+				}
+			}
 		}
 	}
 }
 
 // passes returns how often a monitor may have been told a subject from an earlier event
-// on, up to a time: after each kill.
+// on, up to a time: after each kill, and when that was asked for.
 func (w *world) passes(id string, at time.Time) (n int) {
 	for _, kill := range w.kills {
 		if !kill.After(at) {
 			n++
 		}
 	}
+	for _, r := range w.asked[id] {
+		if !r.at.After(at) {
+			n++
+		}
+	}
 	return n
 }
 
+// wasAsked reports whether an event was to be told again, before a time.
+func (w *world) wasAsked(id string, seq int64, at time.Time) bool {
+	return slices.ContainsFunc(w.asked[id], func(r replay) bool { return r.First <= seq && seq <= r.Last && !r.at.After(at) })
+}
+
 // mayRepeat reports whether an event that was first taken at a time was under way or had
-// just been delivered when the process was killed.
+// just been delivered when the process was killed, or the monitor was moved back.
 func (w *world) mayRepeat(id string, at time.Time) bool {
-	return slices.ContainsFunc(w.kills, func(kill time.Time) bool { return !at.Before(kill.Add(-saveEvery)) })
+	return slices.ContainsFunc(w.kills, func(kill time.Time) bool { return !at.Before(kill.Add(-saveEvery)) }) ||
+		slices.ContainsFunc(w.asked[id], func(r replay) bool { return !at.Before(r.at.Add(-saveEvery)) })
 }

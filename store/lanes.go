@@ -35,15 +35,30 @@ type place struct {
 	Seq int64 `json:"seq"`
 }
 
+func placesOf(m map[windsock.Subject]int64) []place {
+	places := make([]place, 0, len(m))
+	for s, seq := range m {
+		places = append(places, place{s, seq})
+	}
+	return places
+}
+
+func fromPlaces(places []place) map[windsock.Subject]int64 {
+	if len(places) == 0 {
+		return nil
+	}
+	m := make(map[windsock.Subject]int64, len(places))
+	for _, p := range places {
+		m[p.Subject] = p.Seq
+	}
+	return m
+}
+
 func aheadText(ahead map[windsock.Subject]int64) string {
 	if len(ahead) == 0 {
 		return ""
 	}
-	places := make([]place, 0, len(ahead))
-	for s, seq := range ahead {
-		places = append(places, place{s, seq})
-	}
-	return jsonText(places)
+	return jsonText(placesOf(ahead))
 }
 
 func readAhead(text string) map[windsock.Subject]int64 {
@@ -54,11 +69,7 @@ func readAhead(text string) map[windsock.Subject]int64 {
 	if err := json.Unmarshal([]byte(text), &places); err != nil {
 		panic(fmt.Sprintf("store: ahead %q: %v", text, err)) // only ever written by us
 	}
-	ahead := make(map[windsock.Subject]int64, len(places))
-	for _, p := range places {
-		ahead[p.Subject] = p.Seq
-	}
-	return ahead
+	return fromPlaces(places)
 }
 
 // SaveProgress keeps how far monitors have come, in one transaction: a cursor never
@@ -75,9 +86,10 @@ func (s *Store) SaveProgress(ctx context.Context, list []windsock.Progress) erro
 }
 
 func (t *tx) saveProgress(p *windsock.Progress) {
-	t.exec(`UPDATE monitors SET cursor = ?, ahead = ?, attempts = ?, next_try_at = ?, success_at = ?, last_error = ?, failures = ?, failing_since = ?
+	t.exec(`UPDATE monitors SET cursor = ?, ahead = ?, attempts = ?, next_try_at = ?, success_at = ?, last_error = ?, failures = ?, failing_since = ?,
+		replay = CASE WHEN ? THEN replay ELSE '' END
 		WHERE id = ? AND round = ? AND cursor <= ?`,
-		p.Cursor, aheadText(p.Ahead), p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.Failures, micros(p.FailingSince),
+		p.Cursor, aheadText(p.Ahead), p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.Failures, micros(p.FailingSince), p.Window != nil,
 		p.MonitorID, p.Round, p.Cursor)
 	for _, l := range p.Lanes {
 		t.exec(`INSERT INTO lanes (monitor_id, kind, subject_id, first_seq, attempts, next_try_at, last_error)
@@ -128,7 +140,7 @@ func (s *Store) ResumeMonitor(ctx context.Context, id string, from windsock.Resu
 		seq := t.setPause(id, "", windsock.MonitorResumed, resumedFor[from])
 		switch from {
 		case windsock.Skip:
-			t.exec(`UPDATE monitors SET cursor = ?, ahead = '', round = round + 1 WHERE id = ?`, seq, id)
+			t.exec(`UPDATE monitors SET cursor = ?, ahead = '', replay = '', round = round + 1 WHERE id = ?`, seq, id)
 			t.exec(`DELETE FROM lanes WHERE monitor_id = ?`, id)
 		case windsock.Coalesced:
 			t.exec(`UPDATE monitors SET latest_to = ? WHERE id = ?`, seq, id)

@@ -98,8 +98,8 @@ func TestTheEndOfALeaseLiesInTheScope(t *testing.T) {
 				}
 			}
 			expect(t, "told to "+string(m.Scope), told, []string{m.ID})
-			n := must[int64](t)(concerning(reader{t.Context(), s.read}, &m, before, s.Head(), windsock.Subject{}))
-			expect(t, "counted for "+string(m.Scope), n, 1)
+			n := must[windsock.Replayed](t)(concerning(reader{t.Context(), s.read}, &m, before, s.Head(), windsock.Subject{}))
+			expect(t, "counted for "+string(m.Scope), n.Count, 1)
 		}
 	})
 }

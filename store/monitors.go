@@ -36,6 +36,7 @@ type monitorRow struct {
 	Since      int64  `db:"failing_since"`
 	Paused     string `db:"paused"`
 	LatestTo   int64  `db:"latest_to"`
+	Replay     string `db:"replay"`
 	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
 	keyColumns
@@ -45,7 +46,7 @@ type monitorRow struct {
 
 const monitorViews = `SELECT id, name, scheme, address, port, path, scope, detections, subjects, echo, parallel, format, backlog, round,
 	secret, old_secret, old_until, bearer, headers, ca, client_cert, client_key, ` + grantViews + `, ` + leaseViews + `,
-	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, latest_to, created_at, updated_at FROM monitors v`
+	cursor, ahead, attempts, next_try_at, success_at, last_error, failures, failing_since, paused, latest_to, replay, created_at, updated_at FROM monitors v`
 
 func (r *monitorRow) target() windsock.Target {
 	m := windsock.Monitor{
@@ -75,7 +76,7 @@ func (r *monitorRow) target() windsock.Target {
 		MonitorID: r.ID, Round: r.Round, Cursor: r.Cursor, Ahead: readAhead(r.Ahead),
 		Attempts: r.Attempts, NextTryAt: fromMicros(r.NextTryAt), LastError: r.LastError, SuccessAt: fromMicros(r.SuccessAt),
 		Failures: r.Failures, FailingSince: fromMicros(r.Since), Paused: windsock.Pause(r.Paused),
-		LatestTo: r.LatestTo,
+		LatestTo: r.LatestTo, Window: readWindow(r.Replay),
 	}}
 	r.fill(&t)
 	return t

@@ -170,7 +170,7 @@ func (r *Retention) leaveBehind(ctx context.Context, horizon, to int64) error {
 	}
 	for i := range targets {
 		if t := &targets[i]; behind(t.Cursor, t.Progress.Lanes) < horizon {
-			if err := r.Store.leaveBehind(ctx, &t.Monitor, horizon, to); err != nil {
+			if err := r.Store.leaveBehind(ctx, t, horizon, to); err != nil {
 				return err
 			}
 		}
@@ -190,14 +190,10 @@ func behind(cursor int64, lanes []windsock.Lane) int64 {
 // leaveBehind moves one monitor and its lanes to the seq to, and logs what it loses, if it
 // is anything. To count what is beyond the cursor takes long, and so is done before; the
 // monitor may have got further since.
-func (s *Store) leaveBehind(ctx context.Context, m *windsock.Monitor, horizon, to int64) error {
-	var lost int64
-	for after := m.Cursor; after < to; after += countStep {
-		n, err := concerning(reader{ctx, s.read}, m, after, min(to, after+countStep), windsock.Subject{})
-		if err != nil {
-			return err
-		}
-		lost += n
+func (s *Store) leaveBehind(ctx context.Context, m *windsock.Target, horizon, to int64) error {
+	lost, err := waiting(reader{ctx, s.read}, m, m.Cursor, to, windsock.Subject{})
+	if err != nil {
+		return err
 	}
 	return s.do(ctx, func(t *tx) error {
 		now, err := viewMonitor(t, m.ID)
@@ -205,23 +201,23 @@ func (s *Store) leaveBehind(ctx context.Context, m *windsock.Monitor, horizon, t
 			return err
 		}
 		first := behind(now.Cursor, now.Progress.Lanes) + 1
-		if first > horizon {
-			return nil
+		if first > horizon || now.Progress.Round != m.Progress.Round {
+			return nil // in another round it is another matter, for the next pass
 		}
-		heard, err := concerning(t, m, m.Cursor, min(now.Cursor, to), windsock.Subject{})
+		heard, err := waiting(t, m, m.Cursor, min(now.Cursor, to), windsock.Subject{})
 		if err != nil {
 			return err
 		}
 		lost -= heard
 		for _, l := range now.Progress.Lanes {
-			n, err := concerning(t, m, l.FirstSeq-1, min(now.Cursor, to), l.Subject)
+			n, err := waiting(t, m, l.FirstSeq-1, min(now.Cursor, to), l.Subject)
 			if err != nil {
 				return err
 			}
 			lost += n
 		}
 		if lost > 0 {
-			e := gap(m, first, to, lost)
+			e := gap(&m.Monitor, first, to, lost)
 			t.log(&e)
 			s.Logger.Warn("a monitor that is too far behind loses events", "monitor", m.ID, "first_seq", first, "last_seq", to, "lost", lost)
 		}
@@ -253,11 +249,29 @@ func locate(e *windsock.Event, scope windsock.Scope) {
 	}
 }
 
+// waiting counts the events after one seq, up to another, that a monitor is to be told:
+// about one subject or, if that is zero, any.
+func waiting(r queryer, m *windsock.Target, after, to int64, of windsock.Subject) (n int64, err error) {
+	for {
+		from, end := m.Progress.Window.Next(after)
+		if from >= to {
+			return n, nil
+		}
+		after = min(to, end, from+countStep)
+		part, err := concerning(r, &m.Monitor, from, after, of)
+		if err != nil {
+			return 0, err
+		}
+		n += part.Count
+	}
+}
+
 // concerning counts the events after one seq, up to another, that a monitor is called
 // back for: about one subject or, if that is zero, any.
-func concerning(r queryer, m *windsock.Monitor, after, to int64, of windsock.Subject) (n int64, err error) {
-	q := selecting(`SELECT kind, word, source, CASE WHEN kind = 'log' OR kind = 'monitor' THEN subject_id ELSE '' END AS subject,
-		CASE WHEN kind = 'monitor' THEN type ELSE '' END AS type, count(*) AS n FROM events`)
+func concerning(r queryer, m *windsock.Monitor, after, to int64, of windsock.Subject) (all windsock.Replayed, err error) {
+	q := selecting(`SELECT kind, word, source, CASE WHEN kind = 'monitor' THEN type ELSE '' END AS type,
+		CASE WHEN kind = 'monitor' OR kind = 'log' THEN subject_id ELSE '' END AS subject,
+		count(*) AS n, min(seq) AS first, max(seq) AS last FROM events`)
 	q.where(`seq > ? AND seq <= ?`, after, to)
 	q.whereScope(m.Scope)
 	q.whereIf(of.ID != "", `kind = ? AND subject_id = ?`, string(of.Kind), of.ID)
@@ -266,15 +280,17 @@ func concerning(r queryer, m *windsock.Monitor, after, to int64, of windsock.Sub
 		Kind    windsock.Kind      `db:"kind"`
 		Word    windsock.Word      `db:"word"`
 		Source  string             `db:"source"`
-		Subject string             `db:"subject"`
 		Type    windsock.EventType `db:"type"`
+		Subject string             `db:"subject"`
 		N       int64              `db:"n"`
+		First   int64              `db:"first"`
+		Last    int64              `db:"last"`
 	}
 	err = r.query(&groups, q.text.String(), q.args...)
 	for _, g := range groups {
-		if m.Wants(&windsock.Event{Type: g.Type, Kind: g.Kind, SubjectID: g.Subject, Word: g.Word, Source: g.Source}) {
-			n += g.N
+		if m.Wants(&windsock.Event{Kind: g.Kind, SubjectID: g.Subject, Type: g.Type, Word: g.Word, Source: g.Source}) {
+			all = all.And(windsock.Replayed{Count: g.N, First: g.First, Last: g.Last})
 		}
 	}
-	return n, err
+	return all, err
 }

@@ -233,7 +233,7 @@ func heardOfIt(gaps []windsock.Event, id string) bool {
 func TestWhoMovesOnWhileItIsCountedLosesLess(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, _ *clock) {
 		declare(t, s, "shop", "web-1")
-		m := listening(t, s, 1, windsock.MonitorSpec{Scope: "instance:web-1"})
+		m := must[windsock.Target](t)(s.Target(t.Context(), listening(t, s, 1, windsock.MonitorSpec{Scope: "instance:web-1"}).ID))
 		flap(t, s, 200)
 		reached(t, s, m.ID, 50) // after the list that m is of
 		if err := s.leaveBehind(t.Context(), &m, 100, 150); err != nil {
