@@ -664,6 +664,42 @@ func TestAFormatIsChangedInTheMiddle(t *testing.T) {
 	})
 }
 
+// A monitor that is told one by one has a short queue, and may have heard in batches of
+// much that lies beyond it.
+func TestTheBacklogIsExactBeyondTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, n := newLog(), newNetwork()
+		l.add("m", batching("a"), "")
+		n.at("a", func(req *http.Request) (*http.Response, error) {
+			if slices.ContainsFunc(eventsIn(req), about("instance/web-0")) {
+				return after(5 * time.Second)(req)
+			}
+			return respond(200, "")(req)
+		})
+		p := start(t, l, n)
+		warm(l)
+		l.append(distinct(3000)...)
+		pass(time.Second)
+		want(t, "backlog while a batch is slow", p.delivery(t, "m").Backlog, maxBatch)
+		l.PauseMonitor(t.Context(), "m", windsock.PausedByOperator, "")
+		l.add("m", named("a"), "")
+		l.append(distinct(1000)...)
+		pass(time.Second)
+		want(t, "backlog of the other format", p.delivery(t, "m").Backlog, maxBatch+1000)
+		killed := l.crashed()
+		pass(10 * time.Second)
+		want(t, "backlog when the batch was taken after all", p.delivery(t, "m").Backlog, 1000)
+		p.stop()
+		p = start(t, killed, n)
+		pass(time.Second)
+		want(t, "backlog after a kill", p.delivery(t, "m").Backlog, maxBatch+1000)
+		killed.ResumeMonitor(t.Context(), "m", windsock.Replay)
+		pass(time.Minute)
+		want(t, "backlog in the end", p.delivery(t, "m").Backlog, 0)
+		want(t, "taken again", len(n.tried("a")), 1+3000+1000+maxBatch)
+	})
+}
+
 // What an answer says is believed or refused, never more than it says and never a panic.
 func FuzzFailedOf(f *testing.F) {
 	for _, s := range []string{``, `{}`, `{"failed":["a",{"id":"b","reason":"c"}]}`, `{"failed":null}`, `{"failed":[1]}`, `{"failed":{"id":"a"}}`, `{"failed":["a"`, ` {"Failed":["a"]}`} {

@@ -356,6 +356,13 @@ func takeOf(said *message, subject string, replay bool) take {
 	return t
 }
 
+// tryCount returns how many tries have begun.
+func (n *network) tryCount() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.begun
+}
+
 // taking returns what a host took, in that order.
 func (n *network) taking(host string) []take {
 	n.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -75,7 +76,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 func (w *world) begin() {
 	w.since, w.mark = map[string]windsock.Target{}, map[string]int{}
 	for id := range w.specs {
-		w.note(id, w.net.begun)
+		w.note(id, w.net.tryCount())
 	}
 	w.now = start(w, w.log, w.net, func(d *Deliverer) { d.Requests = 1 + w.rand.IntN(4) })
 }
@@ -89,7 +90,7 @@ func (w *world) note(id string, begun int) {
 // move does what may move the cursor of a monitor, and reports whether it did.
 func (w *world) move(id string, do func() bool) bool {
 	pass(3 * time.Second) // a failure to read may take that long to be forgotten
-	begun := w.net.begun
+	begun := w.net.tryCount()
 	moved := do()
 	if moved {
 		w.note(id, begun)
@@ -242,33 +243,45 @@ func (w *world) event() windsock.Event {
 	return e
 }
 
-// due returns what a monitor is to hear.
-func (w *world) due(id string) []windsock.Event {
+// due returns what a monitor is to hear, by subject.
+func (w *world) due(id string) map[string][]windsock.Event {
 	spec := w.specs[id]
 	if spec.Scope == "" {
 		spec.Scope = windsock.Global
 	}
 	m := windsock.Monitor{MonitorSpec: spec, ID: id}
 	events, _ := w.log.Events(w.Context(), int64(len(w.specs)), 1<<30, windsock.EventFilter{Scope: spec.Scope})
-	return slices.DeleteFunc(events, func(e windsock.Event) bool { return !m.Wants(&e) })
+	due := map[string][]windsock.Event{}
+	for i := range events {
+		if e := &events[i]; m.Wants(e) {
+			s := string(e.Kind) + "/" + e.SubjectID
+			due[s] = append(due[s], *e)
+		}
+	}
+	return due
 }
 
 func (w *world) checkBacklogs() {
 	pass(3 * time.Second) // a failure to read may take that long to be forgotten
 	for id := range w.specs {
-		var since []take
+		due, told := w.due(id), map[int64]bool{}
 		for _, t := range w.net.taking(id) {
-			if t.try > w.mark[id] {
-				since = append(since, t)
+			if t.try <= w.mark[id] {
+				continue
+			}
+			for _, e := range t.of(due[t.subject]) {
+				told[e.Seq] = true
 			}
 		}
-		waits := 0
-		for _, e := range w.due(id) {
-			if w.waited(id, &e) && !slices.ContainsFunc(since, func(t take) bool { return t.tells(&e) }) {
-				waits++
+		waits := int64(0)
+		for _, events := range due {
+			for i := range events {
+				if !told[events[i].Seq] && w.waited(id, &events[i]) {
+					waits++
+				}
 			}
 		}
-		if got := w.now.delivery(w, id).Backlog; got != int64(waits) {
+		if got := w.now.delivery(w, id).Backlog; got != waits {
 			w.Fatalf("backlog of %s: %d, want %d", id, got, waits)
 		}
 	}
@@ -285,23 +298,21 @@ func (w *world) waited(id string, e *windsock.Event) bool {
 	return e.Seq > t.Progress.Cursor && e.Seq > t.Progress.Ahead[s] && t.Wants(e)
 }
 
-func (t *take) tells(e *windsock.Event) bool {
-	return t.first <= e.Seq && e.Seq <= t.seq && t.subject == string(e.Kind)+"/"+e.SubjectID
+// of returns for which of the events of its subject a callback was taken.
+func (t *take) of(events []windsock.Event) []windsock.Event {
+	from := sort.Search(len(events), func(i int) bool { return events[i].Seq >= t.first })
+	to := sort.Search(len(events), func(i int) bool { return events[i].Seq > t.seq })
+	return events[from:to]
 }
 
 func (w *world) checkTaken(id string) {
-	due := map[string][]windsock.Event{}
-	for _, e := range w.due(id) {
-		s := string(e.Kind) + "/" + e.SubjectID
-		due[s] = append(due[s], e)
-	}
 	takes := map[string][]take{}
 	for _, t := range w.net.taking(id) {
 		takes[t.subject] = append(takes[t.subject], t)
 	}
-	for s, events := range due {
-		first := map[int64]time.Time{} // when they were told
-		last, lastNews, back := int64(0), int64(0), 0
+	for s, events := range w.due(id) {
+		told := map[int64][]time.Time{}
+		last, news, back := int64(0), int64(0), 0
 		for _, t := range takes[s] {
 			if t.seq <= last {
 				back++
@@ -310,36 +321,33 @@ func (w *world) checkTaken(id string) {
 				w.Fatalf("%s took %d of %s out of order", id, t.seq, s)
 			}
 			if !t.replay {
-				lastNews = max(lastNews, t.seq)
+				news = max(news, t.seq)
 			}
-			told := int64(0)
-			for _, e := range events {
-				if !t.tells(&e) {
-					continue
-				}
-				told++
-				if at, again := first[e.Seq]; !again {
-					first[e.Seq] = t.at
-				} else if !w.mayRepeat(id, at) && !(t.replay && w.wasAsked(id, e.Seq, t.at)) {
+			of := t.of(events)
+			if len(of) != int(t.events) || len(of) > 1 && t.replay {
+				w.Fatalf("%s took %+v for %d of %s", id, t, len(of), s)
+			}
+			for _, e := range of {
+				before := told[e.Seq]
+				if len(before) > 0 && !w.mayRepeat(id, before[0]) && !(t.replay && w.wasAsked(id, e.Seq, t.at)) {
 					w.Fatalf("%s took %d of %s again (%+v)", id, e.Seq, s, t)
 				}
-			}
-			if told != t.events || told > 1 && t.replay {
-				w.Fatalf("%s took %+v for %d of %s", id, t, told, s)
+				told[e.Seq] = append(before, t.at)
 			}
 		}
-		missing := slices.DeleteFunc(slices.Clone(events), func(e windsock.Event) bool {
-			return e.Seq <= w.skips[id] || !first[e.Seq].IsZero()
-		})
-		want(w.T, "what "+id+" did not take of "+s, len(missing), 0)
 		if newest := events[len(events)-1].Seq; newest > w.skips[id] {
-			want(w.T, "what "+id+" took of "+s+" as the newest", lastNews, newest)
+			want(w.T, "what "+id+" took of "+s+" as the newest", news, newest)
 		}
-		for _, r := range w.asked[id] {
-			for _, e := range events {
-				at, told := first[e.Seq]
-				if told && e.Seq >= r.First && e.Seq <= r.Last && at.Before(r.at.Add(-saveEvery)) && e.Seq > w.skips[id] &&
-					!slices.ContainsFunc(takes[s], func(t take) bool { return t.tells(&e) && !t.at.Before(r.at) }) {
+		for _, e := range events {
+			if e.Seq <= w.skips[id] {
+				continue
+			}
+			at := told[e.Seq]
+			if len(at) == 0 {
+				w.Fatalf("%s did not take %d of %s", id, e.Seq, s)
+			}
+			for _, r := range w.asked[id] {
+				if r.First <= e.Seq && e.Seq <= r.Last && at[0].Before(r.at.Add(-saveEvery)) && at[len(at)-1].Before(r.at) {
 					w.Fatalf("%s did not take %d of %s again, as was asked at %v", id, e.Seq, s, r)
 				}
 			}
