@@ -354,6 +354,7 @@ type Pong struct {
 	WebhookID    string   `json:"webhook_id"`
 	SignedString string   `json:"signed_string"` // what a signature of it is made of
 	Signature    string   `json:"signature,omitempty"`
+	Wire
 }
 
 // Secret is text that shows itself to nobody: not in logs, errors or JSON.
@@ -381,6 +382,9 @@ type Progress struct {
 	Window       *Window   // what it is told again; nil: nothing, or no more
 	Paused       Pause     // is read only; PauseMonitor and ResumeMonitor write it
 	LatestTo     int64     // as well: what waits up to here is coalesced
+
+	Tries   []Try // since the last time, that are to be kept,
+	Omitted int   // and how many that are not
 }
 
 // Lane is what waits for one monitor about one subject because the first of it was

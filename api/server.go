@@ -52,6 +52,7 @@ type Monitors interface {
 	PauseMonitor(ctx context.Context, id string, by windsock.Pause, reason string) (windsock.Monitor, error)
 	ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (windsock.Monitor, error)
 	ReplayMonitor(ctx context.Context, id string, want windsock.ReplaySpec, dry bool) (windsock.Replayed, error)
+	Tries(ctx context.Context, monitorID string, f windsock.TryFilter) (windsock.Tries, error)
 }
 
 // Log is what happened, numbered.
@@ -122,6 +123,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/monitors/{id}/pause", nil, s.pauseMonitor},
 		{"POST", "/api/monitors/{id}/resume", nil, s.resumeMonitor},
 		{"POST", "/api/monitors/{id}/replay", nil, s.replayMonitor},
+		{"GET", "/api/monitors/{id}/deliveries", []string{"result", "event", "deployment", "instance", "since", "limit", "after"}, s.listTries},
 		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", nil, s.detectMany},

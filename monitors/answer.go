@@ -30,6 +30,8 @@ type answer struct {
 	failure    string            // "": it was taken,
 	failed     map[string]string // but for the events of these ids, for these reasons
 	retryAfter time.Duration     // for so long the monitor wants to be left alone; 0: it does not say
+	to         string            // the URL
+	reply      reply
 }
 
 // A meaning is what an answer says of the event, and of the monitor.

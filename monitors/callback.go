@@ -187,7 +187,7 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answ
 	header[windsock.AttemptHeader] = []string{strconv.Itoa(b.attempt)}
 	now := time.Now()
 	if failure := authenticate(header, t, now, body); failure != "" {
-		return answer{meaning: away, failure: failure}
+		return answer{meaning: away, failure: failure, to: to, reply: reply{failure: failure, unsigned: true}}
 	}
 	if b.repeats() {
 		header[replayHeader] = []string{"true"}
@@ -197,7 +197,7 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answ
 	if t.Format == windsock.Batch && got.failure == "" {
 		failed, got.failure = d.failures(t, b, &got)
 	}
-	a := answer{meaning: meaningOf(got.status, got.failure), failed: failed, failure: got.failure, retryAfter: askedWait(got.status, got.header, now)}
+	a := answer{meaning: meaningOf(got.status, got.failure), failed: failed, failure: got.failure, retryAfter: askedWait(got.status, got.header, now), to: to, reply: got}
 	if got.failure != "" && (got.status == 0 || got.broken) {
 		a.meaning = away // no whole answer came
 	}
@@ -206,15 +206,20 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answ
 
 // A reply is what came back of a request.
 type reply struct {
-	failure string // why it is none that ends the matter; "": it is
-	status  int    // 0: nothing came
-	header  http.Header
-	body    []byte
-	broken  bool // not all of it came
+	failure  string // why it is none that ends the matter; "": it is
+	status   int    // 0: nothing came
+	header   http.Header
+	body     []byte
+	broken   bool // not all of it came
+	unsigned bool // it could not be signed, and was not sent
+	protocol string
+	trace    *trace // nil: no request was made
 }
 
 // send makes one request to t, which ends with ctx.
 func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target, to string, header http.Header, body []byte, now time.Time) reply {
+	ctx, how := follow(ctx, t.Scheme == "https")
+	defer how.end()
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
 		return reply{failure: "its address and path make no URL"} // err would show them
@@ -229,10 +234,10 @@ func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target,
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return reply{failure: clean(cause(err), t)}
+		return reply{failure: clean(cause(err), t), trace: how}
 	}
 	defer resp.Body.Close()
-	got := reply{status: resp.StatusCode, header: resp.Header}
+	got := reply{status: resp.StatusCode, header: resp.Header, protocol: strings.Replace(resp.Proto, "2.0", "2", 1), trace: how}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = http.NoBody // it is the connection itself, which does not end with ctx
 	}

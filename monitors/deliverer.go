@@ -457,6 +457,7 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 		return d.ask(ctx, line, m, cancel)
 	}
 	b, t, epoch := m.begin(cancel), m.target, m.epoch
+	spare := m.record.credit.take(ofMonitor, time.Now())
 	d.wake(m) // the next lane need not wait for this one
 	if len(b.items) == 0 {
 		d.next(ctx, m, b)
@@ -464,9 +465,11 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	m.mu.Unlock()
 
 	var got answer
+	var try *windsock.Try
 	begun := time.Now()
 	if len(b.items) > 0 {
 		got = d.call(ctx, t, b)
+		try = b.try(&got, spare, begun)
 	}
 	now := time.Now()
 
@@ -476,6 +479,7 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	broken := got.meaning == away && errors.Is(ctx.Err(), context.Canceled) // it was we who ended it; that says nothing of the monitor
 	if len(b.items) > 0 && !broken {
 		d.Metrics.tried(got.meaning == taken, now.Sub(begun))
+		d.saver.keep(m, try)
 		d.settle(m, b, got, epoch, now, t == m.target)
 		d.saver.mark(m)
 	}

@@ -37,7 +37,9 @@ type memLog struct {
 	paused   map[string]windsock.Pause
 	round    map[string]int64
 	latestTo map[string]int64
-	saved    int           // rows
+	saved    int // rows
+	tries    map[string][]windsock.Try
+	omitted  map[string]int
 	broken   error         // what SaveProgress answers
 	blind    error         // what Events answers
 	pruned   int64         // what was before is no longer kept
@@ -46,7 +48,10 @@ type memLog struct {
 }
 
 func newLog() *memLog {
-	return &memLog{targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, paused: map[string]windsock.Pause{}, round: map[string]int64{}, latestTo: map[string]int64{}, news: make(chan struct{})}
+	return &memLog{
+		targets: map[string]windsock.Target{}, progress: map[string]windsock.Progress{}, paused: map[string]windsock.Pause{}, round: map[string]int64{},
+		latestTo: map[string]int64{}, tries: map[string][]windsock.Try{}, omitted: map[string]int{}, news: make(chan struct{}),
+	}
 }
 
 // crashed returns the log as a process finds it that starts after this one was killed.
@@ -187,6 +192,9 @@ func (l *memLog) SaveProgress(_ context.Context, progress []windsock.Progress) e
 		return l.broken
 	}
 	for _, p := range progress {
+		l.tries[p.MonitorID] = append(l.tries[p.MonitorID], p.Tries...)
+		l.omitted[p.MonitorID] += p.Omitted
+		p.Tries, p.Omitted = nil, 0
 		if _, ok := l.targets[p.MonitorID]; !ok || p.Round != l.round[p.MonitorID] {
 			continue
 		}

@@ -71,6 +71,7 @@ type monitor struct {
 	turn    *time.Timer        // ends the wait until turnAt
 
 	inLine  bool        // it stands in line for a try
+	record  record      // of tries, that is not saved yet
 	retry   *time.Timer // ends the wait until nextTryAt
 	filling bool        // it stands in line to read the log, or is at it
 }
@@ -567,13 +568,15 @@ func (m *monitor) progress(at int64) (windsock.Progress, bool) {
 		}
 	}
 	m.rows = nil
+	p.Tries, p.Omitted = m.record.take()
 	return p, !m.gone
 }
 
-// unsaved takes back the lanes of a progress that could not be saved.
+// unsaved takes back the lanes and tries of a progress that could not be saved.
 func (m *monitor) unsaved(p *windsock.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.record.putBack(p.Tries, p.Omitted)
 	if p.Round != m.round {
 		return
 	}

@@ -52,7 +52,7 @@ func (d *Deliverer) Ping(ctx context.Context, monitorID string) (p windsock.Pong
 		SignedString: signedString(header, body), Signature: header.Get("Webhook-Signature"),
 	}
 	if failure != "" {
-		p.Class, p.Error = "signature", failure
+		p.Class, p.Error = classOf(reply{failure: failure, unsigned: true}), failure
 		return p, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
@@ -61,7 +61,7 @@ func (d *Deliverer) Ping(ctx context.Context, monitorID string) (p windsock.Pong
 	p.Duration = windsock.Duration(time.Since(now).Truncate(time.Microsecond))
 	p.Taken = got.failure == ""
 	p.Status, p.Answer = got.status, clean(string(got.body), &t)
-	p.Class, p.Error = classOf(got), got.failure
+	p.Class, p.Error, p.Wire = classOf(got), got.failure, got.wire()
 	return p, nil
 }
 
@@ -72,7 +72,9 @@ func classOf(r reply) string {
 	}
 	way, _, _ := strings.Cut(r.failure, ":")
 	switch {
-	case r.status == 0 && (way == "dns" || way == "connect" || way == "tls" || way == "timeout"):
+	case r.unsigned:
+		return "signature"
+	case r.status == 0 && (way == "blocked_address" || way == "dns" || way == "connect" || way == "tls" || way == "timeout"):
 		return way
 	case r.broken && strings.HasSuffix(r.failure, "timeout"):
 		return "timeout"

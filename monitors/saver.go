@@ -21,9 +21,12 @@ type saver struct {
 	at      *atomic.Int64 // how far the reader is
 	trouble trouble
 
-	mu    sync.Mutex
-	dirty map[*monitor]struct{}
-	wake  chan struct{}
+	mu     sync.Mutex
+	dirty  map[*monitor]struct{}
+	wake   chan struct{}
+	taken  int    // tries that were, and wait to be saved
+	failed int    // and that were not
+	credit credit // for those taken
 }
 
 func newSaver(log Log, logger *slog.Logger, at *atomic.Int64) *saver {
@@ -74,9 +77,12 @@ func (s *saver) save(ctx context.Context) error {
 	var progress []windsock.Progress
 	var of []*monitor
 	for m := range lot {
-		if p, ok := m.progress(at); ok {
-			progress, of = append(progress, p), append(of, m)
+		p, ok := m.progress(at)
+		if !ok {
+			s.release(&p)
+			continue
 		}
+		progress, of = append(progress, p), append(of, m)
 	}
 	if len(progress) == 0 {
 		return nil
@@ -87,6 +93,9 @@ func (s *saver) save(ctx context.Context) error {
 			s.mark(m)
 		}
 		return err
+	}
+	for i := range progress {
+		s.release(&progress[i])
 	}
 	var failed error
 	for _, m := range of {

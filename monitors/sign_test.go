@@ -140,7 +140,7 @@ func TestKeysDoNotShowWhenTheyAreSentBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]string{"kept": kept, "saved": l.progressOf("m").Lanes[0].LastError, "logged": p.logged.String(), "answer": pong.Answer, "error": pong.Error, "signed": pong.SignedString}
+	places := map[string]string{"kept": kept, "tries": l.triesText("m"), "saved": l.progressOf("m").Lanes[0].LastError, "logged": p.logged.String(), "answer": pong.Answer, "error": pong.Error, "signed": pong.SignedString}
 	for _, m := range metrics {
 		places["metrics"] += m.String()
 	}

@@ -14,7 +14,7 @@ import (
 func NewTransport(guard Guard) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
-		DialContext:            guard.dialer().DialContext,
+		DialContext:            traced(guard.dialer().DialContext),
 		TLSHandshakeTimeout:    5 * time.Second,
 		MaxIdleConns:           1024,
 		MaxIdleConnsPerHost:    1024, // many monitors may live on one host; with fewer than are in use they would come and go

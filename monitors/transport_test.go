@@ -69,7 +69,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			places := map[string]string{"kept": kept, "saved": savedError(l.progressOf("m")), "logged": p.logged.String()}
+			places := map[string]string{"kept": kept, "tries": l.triesText("m"), "saved": savedError(l.progressOf("m")), "logged": p.logged.String()}
 			for _, m := range metrics {
 				places["metrics"] += m.String()
 			}

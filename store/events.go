@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"windsock"
@@ -50,7 +49,7 @@ func (s *Store) eventReader(brief bool) func(read func(fields ...any) error) (wi
 		if err := read(fields...); err != nil {
 			return e, err
 		}
-		e.ID = s.eventID() + strconv.FormatInt(e.Seq, 10)
+		e.ID = windsock.EventID(s.logID, e.Seq)
 		e.Time, e.DetectedAt = fromMicros(at), fromMicros(detectedAt)
 		if data == "{}" { // mostly
 			return e, nil
@@ -61,9 +60,6 @@ func (s *Store) eventReader(brief bool) func(read func(fields ...any) error) (wi
 		return e, nil
 	}
 }
-
-// eventID is how the ids of all events of this log begin; their seq follows.
-func (s *Store) eventID() string { return "evt_" + s.logID + "_" }
 
 // Events returns up to limit events that f selects, of those after the seq after, in
 // order. It returns ErrPruned when there were some that are no longer kept.

@@ -80,6 +80,7 @@ func (s *Store) SaveProgress(ctx context.Context, list []windsock.Progress) erro
 	return s.do(ctx, func(t *tx) error {
 		for i := range list {
 			t.saveProgress(&list[i])
+			t.saveTries(&list[i])
 		}
 		return t.err
 	})
@@ -87,9 +88,9 @@ func (s *Store) SaveProgress(ctx context.Context, list []windsock.Progress) erro
 
 func (t *tx) saveProgress(p *windsock.Progress) {
 	t.exec(`UPDATE monitors SET cursor = ?, ahead = ?, attempts = ?, next_try_at = ?, success_at = ?, last_error = ?, failures = ?, failing_since = ?,
-		replay = CASE WHEN ? THEN replay ELSE '' END
+		replay = CASE WHEN ? THEN replay ELSE '' END, omitted = omitted + ?
 		WHERE id = ? AND round = ? AND cursor <= ?`,
-		p.Cursor, aheadText(p.Ahead), p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.Failures, micros(p.FailingSince), p.Window != nil,
+		p.Cursor, aheadText(p.Ahead), p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.Failures, micros(p.FailingSince), p.Window != nil, p.Omitted,
 		p.MonitorID, p.Round, p.Cursor)
 	for _, l := range p.Lanes {
 		t.exec(`INSERT INTO lanes (monitor_id, kind, subject_id, first_seq, attempts, next_try_at, last_error)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sort"
-	"strconv"
-	"strings"
 	"time"
 
 	"windsock"
@@ -105,8 +103,8 @@ func (s *Store) rangeOf(ctx context.Context, want windsock.ReplaySpec) (r windso
 
 // seqOf returns the seq that an event is named by, or that is part of its id.
 func (s *Store) seqOf(event string) (seq int64, ok bool) {
-	seq, err := strconv.ParseInt(strings.TrimPrefix(event, s.eventID()), 10, 64)
-	return seq, err == nil && seq > 0
+	seq, log, err := windsock.ParseEvent(event)
+	return seq, err == nil && (log == "" || log == s.logID)
 }
 
 // firstSince returns the seq of the first event that is kept and happened at a time or

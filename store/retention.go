@@ -9,8 +9,8 @@ import (
 	"windsock"
 )
 
-// Retention keeps the log from growing for ever. Store, Age, Events and Horizon are to
-// be set.
+// Retention keeps the log, and the tries, from growing for ever. Store, Age, Events and
+// Horizon are to be set.
 //
 // An event is old when it is older than Age, or when Events newer ones are there. Old
 // events are deleted once every monitor is past them. A monitor that is behind holds
@@ -83,6 +83,9 @@ func (r *Retention) pass(ctx context.Context) error {
 		if err := r.inSteps(ctx, func() (bool, error) { return r.Store.prune(ctx, old) }); err != nil {
 			return err
 		}
+	}
+	if err := r.pruneTries(ctx); err != nil {
+		return err
 	}
 	return r.inSteps(ctx, func() (bool, error) { return r.Store.giveBack(ctx) })
 }
