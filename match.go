@@ -54,24 +54,7 @@ func ScopesOf(e *Event) []Scope {
 //
 // A gap is told to who lost something by it, whatever it asked for, and to those who
 // watch everything.
-func (m *Monitor) Wants(e *Event) bool {
-	if e.Kind == KindLog {
-		return e.SubjectID == m.ID || m.Scope == Global && m.Detections.All() && (m.Subjects == "" || m.Subjects == Both)
-	}
-	if e.Kind == KindMonitor {
-		return m.wantsOfMonitors(e)
-	}
-	if m.Subjects != "" && m.Subjects != Both && string(e.Kind)+"s" != string(m.Subjects) {
-		return false
-	}
-	if e.Source == MonitorSource(m.ID) && !m.Echo {
-		return false
-	}
-	if e.Word == "" {
-		return m.Detections.All()
-	}
-	return len(m.Detections) == 0 || m.Detections.All() || slices.Contains(m.Detections, e.Word)
-}
+func (m *Monitor) Wants(e *Event) bool { return m.unwanted(e) == "" }
 
 // ofInterest are the events of a monitor that others are called back for: those which
 // somebody should look after.
@@ -83,8 +66,7 @@ func (m *Monitor) wantsOfMonitors(e *Event) bool {
 	if e.SubjectID == m.ID {
 		return e.Type == MonitorExpiring
 	}
-	return slices.Contains(ofInterest, e.Type) &&
-		(m.Scope == "" || m.Scope == Global) && (m.Subjects == "" || m.Subjects == Both) && m.Detections.All()
+	return slices.Contains(ofInterest, e.Type) && m.hearsEverything()
 }
 
 // MonitorSource is the source of what a registered monitor reports.

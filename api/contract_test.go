@@ -48,6 +48,7 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("POST", "/api/monitors/"+id+"/replay", s.example("replayMonitor", "range")).want(200)
 	s.call("POST", "/api/monitors/"+id+"/replay", s.example("replayMonitor", "cursor")).want(202)
 	s.call("GET", "/api/monitors/"+id+"/deliveries?result=failed&event=1&instance=web-1&since=2026-01-02T15:04:05Z&limit=1&after=1", "").want(200)
+	s.call("GET", "/api/monitors/"+id+"/explain?event=1", "").want(200)
 	s.call("POST", "/api/monitors/remove", "monitor_id="+id+"&port=9000", "Content-Type", formType).want(200)
 
 	for _, name := range []string{"fail", "stop", "beat"} {

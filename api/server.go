@@ -53,6 +53,7 @@ type Monitors interface {
 	ResumeMonitor(ctx context.Context, id string, from windsock.Resume) (windsock.Monitor, error)
 	ReplayMonitor(ctx context.Context, id string, want windsock.ReplaySpec, dry bool) (windsock.Replayed, error)
 	Tries(ctx context.Context, monitorID string, f windsock.TryFilter) (windsock.Tries, error)
+	Explain(ctx context.Context, monitorID, event string) (windsock.Explanation, error)
 }
 
 // Log is what happened, numbered.
@@ -124,6 +125,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/monitors/{id}/resume", nil, s.resumeMonitor},
 		{"POST", "/api/monitors/{id}/replay", nil, s.replayMonitor},
 		{"GET", "/api/monitors/{id}/deliveries", []string{"result", "event", "deployment", "instance", "since", "limit", "after"}, s.listTries},
+		{"GET", "/api/monitors/{id}/explain", []string{"event"}, s.explainEvent},
 		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", nil, s.detectMany},

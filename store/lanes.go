@@ -141,6 +141,7 @@ func (s *Store) ResumeMonitor(ctx context.Context, id string, from windsock.Resu
 		seq := t.setPause(id, "", windsock.MonitorResumed, resumedFor[from])
 		switch from {
 		case windsock.Skip:
+			t.passOver(id, seq, windsock.ReasonSkipped)
 			t.exec(`UPDATE monitors SET cursor = ?, ahead = '', replay = '', round = round + 1 WHERE id = ?`, seq, id)
 			t.exec(`DELETE FROM lanes WHERE monitor_id = ?`, id)
 		case windsock.Coalesced:

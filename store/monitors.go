@@ -113,6 +113,7 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 				ca = excluded.ca, client_cert = excluded.client_cert, client_key = excluded.client_key, updated_at = excluded.updated_at`,
 			row.ID, spec.Name, spec.Scheme, spec.Address, spec.Port, spec.Path, spec.Scope, jsonText(spec.Detections), spec.Subjects, spec.Echo, spec.Parallel, spec.Format, spec.Backlog,
 			row.Secret, row.OldSecret, row.OldUntil, row.Bearer, row.Headers, row.CA, row.Cert, row.Key, seq, t.micros, t.micros)
+		t.remember(&before, &spec, r.Created, seq)
 		t.agree(row, &spec)
 		t.lease(row.ID, windsock.NewLease(time.Duration(spec.TTL), t.now))
 		after, err := monitorByID(t, row.ID)

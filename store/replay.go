@@ -57,6 +57,7 @@ func (t *tx) replay(id string, part windsock.Range) error {
 	}
 	t.exec(`UPDATE monitors SET cursor = ?, ahead = '', round = ?, replay = ? WHERE id = ?`, next.Cursor, next.Round, windowText(next.Window), id)
 	t.exec(`DELETE FROM lanes WHERE monitor_id = ? AND first_seq > ?`, id, next.Cursor+1)
+	t.tellAgain(id, part)
 	t.log(&windsock.Event{
 		Type: windsock.MonitorReplayed, Kind: windsock.KindMonitor, SubjectID: id,
 		Reason: fmt.Sprintf("by an operator, to hear events %d to %d again", part.First, part.Last),

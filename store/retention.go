@@ -83,6 +83,9 @@ func (r *Retention) pass(ctx context.Context) error {
 		if err := r.inSteps(ctx, func() (bool, error) { return r.Store.prune(ctx, old) }); err != nil {
 			return err
 		}
+		if err := r.Store.forgetPassed(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.pruneTries(ctx); err != nil {
 		return err
@@ -224,6 +227,7 @@ func (s *Store) leaveBehind(ctx context.Context, m *windsock.Target, horizon, to
 			t.log(&e)
 			s.Logger.Warn("a monitor that is too far behind loses events", "monitor", m.ID, "first_seq", first, "last_seq", to, "lost", lost)
 		}
+		t.passOver(m.ID, to, windsock.ReasonLost)
 		// In another round, so that what the deliverer saves meanwhile does not undo it.
 		t.exec(`UPDATE monitors SET cursor = ?, round = round + 1 WHERE id = ?`, max(now.Cursor, to), m.ID)
 		t.exec(`UPDATE lanes SET first_seq = ? WHERE monitor_id = ? AND first_seq <= ?`, to+1, m.ID, to)
