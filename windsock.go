@@ -115,11 +115,12 @@ func Heard(next State) Word {
 // Kind says what sort of thing an id names.
 type Kind string
 
-// Deployments and instances have a state; monitors, and the log itself, only have a
-// history.
+// Deployments and instances have a state; providers, monitors, and the log itself, only
+// have a history.
 const (
 	KindDeployment Kind = "deployment"
 	KindInstance   Kind = "instance"
+	KindProvider   Kind = "provider"
 	KindMonitor    Kind = "monitor"
 	KindLog        Kind = "log"
 )
@@ -143,12 +144,14 @@ const (
 
 // Observation is one statement of one source about one subject at one moment.
 type Observation struct {
-	Subject Subject
-	Source  string // who says so; a source has one piece of evidence a subject
-	Origin  Origin
-	State   State  // Unknown: the source could not look, or does not know itself
-	Reason  string // in the source's words, for people
-	Raw     string // the provider's own status word
+	Subject  Subject
+	Provider string       // the subject's id is this provider's own; "": it is ours, or that of a provider who alone has it
+	As       *Description // of what a provider shows: declares it, unless it is known as just this
+	Source   string       // who says so; a source has one piece of evidence a subject
+	Origin   Origin
+	State    State  // Unknown: the source could not look, or does not know itself
+	Reason   string // in the source's words, for people
+	Raw      string // the provider's own status word
 
 	ObservedAt time.Time     // by the source's clock; zero: in order of arrival
 	TTL        time.Duration // the source promises to speak again within it; 0: no promise
@@ -193,6 +196,8 @@ const (
 	MonitorExpiring    EventType = "monitor.expiring"
 	MonitorExpired     EventType = "monitor.expired"
 	MonitorReplayed    EventType = "monitor.replayed" // it is told events again; the reason says which
+	ProviderLost       EventType = "provider.lost" // nobody could list it for too long: what it said may be out of date
+	ProviderBack       EventType = "provider.back"
 )
 
 // Event is one entry of the log. It holds all that a callback says, so that every try
@@ -440,5 +445,16 @@ type ProviderStatus struct {
 	CompleteAt time.Time `json:"complete_at,omitzero"` // when everything it watches had last been looked at
 	Watched    int       `json:"watched"`              // subjects it looks at
 	Blind      int       `json:"blind"`                // of these, how many the last look could not judge
-	LastError  string    `json:"last_error,omitempty"` // why, of one of them
+	LastError  string    `json:"last_error,omitempty"` // why, of one of them; or why the last listing failed
+
+	// Of one that is listed as a whole.
+	Every       Duration `json:"interval,omitempty"`    // from one listing to the next
+	Took        Duration `json:"took,omitempty"`        // of the last complete one
+	Deployments int      `json:"deployments,omitempty"` // in it
+	Instances   int      `json:"instances,omitempty"`
+	Lost        bool     `json:"lost"` // none was complete for LostAfter intervals
 }
+
+// LostAfter is how many intervals without a complete listing make a provider lost: what
+// it said of its deployments and instances is stale from then on.
+const LostAfter = 3

@@ -38,7 +38,8 @@ type message struct {
 	DeploymentID string             `json:"deployment_id,omitempty"`
 	InstanceID   string             `json:"instance_id,omitempty"`
 	MonitorID    string             `json:"monitor_id,omitempty"`
-	Word         windsock.Word      `json:"state,omitempty"` // absent from what only those hear who asked for all
+	Provider     string             `json:"provider,omitempty"` // of an event about it
+	Word         windsock.Word      `json:"state,omitempty"`    // absent from what only those hear who asked for all
 	Type         windsock.EventType `json:"type"`
 	Metadata     map[string]string  `json:"metadata,omitempty"`
 	Observed     windsock.State     `json:"observed_state,omitempty"`
@@ -85,6 +86,8 @@ func (n *notice) encode() {
 		msg.MonitorID, msg.FirstSeq, msg.LastSeq, msg.Lost = e.SubjectID, e.FirstSeq, e.LastSeq, e.Lost
 	case windsock.KindMonitor:
 		msg.MonitorID = e.SubjectID
+	case windsock.KindProvider:
+		msg.Provider = e.SubjectID
 	}
 	if n.oldest != nil {
 		msg.FirstSeq, msg.LastSeq, msg.Coalesced = n.oldest.Seq, n.Seq, n.stands
@@ -159,6 +162,8 @@ func callbackURL(t *windsock.MonitorSpec, e *windsock.Event) string {
 		to = "/api/deployment/instance/" + url.PathEscape(e.SubjectID)
 	case windsock.KindMonitor:
 		to = "/api/monitor/" + url.PathEscape(e.SubjectID)
+	case windsock.KindProvider:
+		to = "/api/provider/" + url.PathEscape(e.SubjectID)
 	case windsock.KindLog:
 		to = "/api/gap"
 	}

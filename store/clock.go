@@ -74,6 +74,13 @@ func (s *Store) tick(ctx context.Context, alive *time.Time) error {
 	if err := s.endLeases(ctx); err != nil {
 		return err
 	}
+	err := s.do(ctx, func(t *tx) error {
+		t.lose()
+		return t.err
+	})
+	if err != nil {
+		return err
+	}
 	return s.lookAhead(ctx)
 }
 
@@ -85,7 +92,8 @@ func (s *Store) lookAhead(ctx context.Context) error {
 	err := s.read.GetContext(ctx, &next, `SELECT coalesce(min(at), 0) FROM (
 		SELECT min(deadline_at) AS at FROM instances WHERE deadline_at > 0
 		UNION ALL SELECT min(deadline_at) FROM deployments WHERE deadline_at > 0
-		UNION ALL SELECT min(lease_at) FROM monitors WHERE lease_at > 0) AS next`)
+		UNION ALL SELECT min(lease_at) FROM monitors WHERE lease_at > 0
+		UNION ALL SELECT min(lost_at) FROM providers WHERE lost_at > 0 AND lost = 0) AS next`)
 	s.sooner(next)
 	return unavailable(err)
 }

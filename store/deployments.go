@@ -106,7 +106,9 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 	if w.err != nil {
 		return
 	}
-	w.log(w.deployments[spec.ID].event(windsock.DeploymentDeclared))
+	d := w.deployments[spec.ID]
+	d.Pool, d.Metadata = spec.Pool, jsonText(spec.Metadata) // it may have been loaded before
+	w.log(d.event(windsock.DeploymentDeclared))
 	if old != nil && spec.Quorum != old.Quorum { // it may be met now, or no longer
 		var reported []string
 		w.all(&reported, `SELECT DISTINCT i.id FROM instances i JOIN evidence e ON e.kind = 'instance' AND e.subject_id = i.id
@@ -155,7 +157,11 @@ type deploymentView struct {
 	SeenAt    int64  `db:"seen_at"`
 }
 
-const deploymentViews = `SELECT ` + deploymentColumns + `, name, created_at, updated_at,
+// deploymentStale also has the deployments of a provider that is lost.
+const deploymentStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = v.provider AND p.lost <> 0))`
+
+const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally,
+	state, since, reason, sources, drift, ` + deploymentStale + ` AS stale, suspect, deadline_at, name, created_at, updated_at,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at
 	FROM deployments v`
 
@@ -196,7 +202,7 @@ func (s *Store) Deployments(ctx context.Context, f windsock.Filter) ([]windsock.
 	q.whereIf(f.Provider != "", `provider = ?`, f.Provider)
 	q.whereIf(f.Pool != "", `pool = ?`, f.Pool)
 	q.whereFlag(`drift`, f.Drift)
-	q.whereFlag(`stale`, f.Stale)
+	q.whereFlag(deploymentStale, f.Stale)
 	var rows []deploymentView
 	if err := q.page(ctx, s.read, &rows, `id`, f.Limit); err != nil {
 		return nil, err

@@ -105,6 +105,7 @@ func (w *working) declareInstance(spec windsock.InstanceSpec, old *windsock.Inst
 			observedRow: observedRow{State: string(windsock.Unknown), Sources: "[]"},
 		}}
 		w.instances[i.ID] = i
+		w.instancesOf[i.ProviderID] = append(w.instancesOf[i.ProviderID], i)
 		w.join(i, d)
 		d.count(i.as(), +1)
 	case i.of != d: // it moved
@@ -161,13 +162,13 @@ func (s *Store) ClearEvidence(ctx context.Context, subject windsock.Subject, sou
 		var b *body
 		var id string
 		if subject.Kind == windsock.KindInstance {
-			i, err := w.findInstance(subject.ID)
+			i, err := w.findInstance("", subject.ID)
 			if err != nil {
 				return err
 			}
 			b, id = &i.body, i.ID
 		} else {
-			d, err := w.findDeployment(subject.ID)
+			d, err := w.findDeployment("", subject.ID)
 			if err != nil {
 				return err
 			}
@@ -209,8 +210,12 @@ type instanceView struct {
 	SeenAt    int64  `db:"seen_at"`
 }
 
+// instanceStale also has the instances of a provider that is lost, so that to lose it
+// writes no row for each.
+const instanceStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = d.provider AND p.lost <> 0))`
+
 const instanceViews = `SELECT v.id, v.deployment_id, v.provider_id, v.expected, v.counts_as,
-	v.state, v.since, v.reason, v.sources, v.drift, v.stale, v.suspect, v.deadline_at,
+	v.state, v.since, v.reason, v.sources, v.drift, ` + instanceStale + ` AS stale, v.suspect, v.deadline_at,
 	v.name, v.assembly, v.address, v.metadata, v.probe, v.created_at, v.updated_at, d.provider, d.pool,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'instance' AND e.subject_id = v.id), 0) AS seen_at
 	FROM instances v JOIN deployments d ON d.id = v.deployment_id`
@@ -247,7 +252,7 @@ func (s *Store) Instances(ctx context.Context, f windsock.Filter) ([]windsock.In
 	q.whereIf(f.Pool != "", `d.pool = ?`, f.Pool)
 	q.whereIf(f.Assembly != "", `v.assembly = ?`, f.Assembly)
 	q.whereFlag(`v.drift`, f.Drift)
-	q.whereFlag(`v.stale`, f.Stale)
+	q.whereFlag(instanceStale, f.Stale)
 	var rows []instanceView
 	if err := q.page(ctx, s.read, &rows, `v.id`, f.Limit); err != nil {
 		return nil, err

@@ -4,36 +4,91 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"windsock"
 )
 
-// SaveProvider keeps how the observation of a provider goes.
+type providerRow struct {
+	ID          string `db:"id"`
+	Kind        string `db:"kind"`
+	CompleteAt  int64  `db:"complete_at"`
+	Watched     int    `db:"watched"`
+	Blind       int    `db:"blind"`
+	LastError   string `db:"last_error"`
+	Every       int64  `db:"every"`
+	Took        int64  `db:"took"`
+	Deployments int    `db:"deployments"`
+	Instances   int    `db:"instances"`
+	LostAt      int64  `db:"lost_at"`
+	Lost        bool   `db:"lost"`
+}
+
+const providerViews = `SELECT id, kind, complete_at, watched, blind, last_error, every, took, deployments, instances, lost_at, lost FROM providers`
+
+// SaveProvider keeps how the observation of a provider goes. With a listing that is
+// complete one that was lost is back.
 func (s *Store) SaveProvider(ctx context.Context, p windsock.ProviderStatus) error {
 	return s.do(ctx, func(t *tx) error {
-		t.exec(`INSERT INTO providers (id, kind, complete_at, watched, blind, last_error) VALUES (?, ?, ?, ?, ?, ?)
+		var rows []providerRow
+		t.all(&rows, providerViews+` WHERE id = ?`, p.ID)
+		var was providerRow
+		if len(rows) > 0 {
+			was = rows[0]
+		}
+		lostAt := was.LostAt
+		switch patience := windsock.LostAfter * micros64(p.Every); {
+		case patience == 0:
+			lostAt, was.Lost = 0, false
+		case micros(p.CompleteAt) > was.CompleteAt:
+			lostAt = micros(p.CompleteAt) + patience
+			if was.Lost {
+				t.log(providerEvent(windsock.ProviderBack, p.ID, ""))
+			}
+			was.Lost = false
+		case lostAt == 0:
+			lostAt = t.micros + patience
+		}
+		t.exec(`INSERT INTO providers (id, kind, complete_at, watched, blind, last_error, every, took, deployments, instances, lost_at, lost)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, complete_at = excluded.complete_at, watched = excluded.watched,
-				blind = excluded.blind, last_error = excluded.last_error`,
-			p.ID, p.Kind, micros(p.CompleteAt), p.Watched, p.Blind, p.LastError)
+				blind = excluded.blind, last_error = excluded.last_error, every = excluded.every, took = excluded.took,
+				deployments = excluded.deployments, instances = excluded.instances, lost_at = excluded.lost_at, lost = excluded.lost`,
+			p.ID, p.Kind, micros(p.CompleteAt), p.Watched, p.Blind, p.LastError, micros64(p.Every), micros64(p.Took), p.Deployments, p.Instances, lostAt, was.Lost)
+		if !was.Lost {
+			t.due(lostAt)
+		}
 		return t.err
 	})
 }
 
+// lose has the providers be lost that were not listed for too long.
+func (t *tx) lose() {
+	var rows []providerRow
+	t.all(&rows, providerViews+` WHERE lost_at > 0 AND lost_at <= ? AND lost = 0 ORDER BY id`, t.micros)
+	for _, r := range rows {
+		t.exec(`UPDATE providers SET lost = 1 WHERE id = ?`, r.ID)
+		t.log(providerEvent(windsock.ProviderLost, r.ID, cmp.Or(r.LastError, "no listing of it came to its end")))
+	}
+}
+
+func providerEvent(typ windsock.EventType, id, reason string) *windsock.Event {
+	return &windsock.Event{Type: typ, Kind: windsock.KindProvider, SubjectID: id, Provider: id, Reason: reason}
+}
+
+// micros64 is a duration as it is kept.
+func micros64(d windsock.Duration) int64 { return time.Duration(d).Microseconds() }
+
 // Providers returns how the observation of every provider goes.
 func (s *Store) Providers(ctx context.Context) ([]windsock.ProviderStatus, error) {
-	var rows []struct {
-		ID         string `db:"id"`
-		Kind       string `db:"kind"`
-		CompleteAt int64  `db:"complete_at"`
-		Watched    int    `db:"watched"`
-		Blind      int    `db:"blind"`
-		LastError  string `db:"last_error"`
-	}
-	err := reader{ctx, s.read}.query(&rows, `SELECT id, kind, complete_at, watched, blind, last_error FROM providers ORDER BY id`)
+	var rows []providerRow
+	err := reader{ctx, s.read}.query(&rows, providerViews+` ORDER BY id`)
 	list := make([]windsock.ProviderStatus, len(rows))
 	for i, r := range rows {
 		list[i] = windsock.ProviderStatus{
 			ID: r.ID, Kind: r.Kind, CompleteAt: fromMicros(r.CompleteAt), Watched: r.Watched, Blind: r.Blind, LastError: r.LastError,
+			Every: windsock.Duration(r.Every) * windsock.Duration(time.Microsecond), Took: windsock.Duration(r.Took) * windsock.Duration(time.Microsecond),
+			Deployments: r.Deployments, Instances: r.Instances, Lost: r.Lost,
 		}
 	}
 	return list, err

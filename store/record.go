@@ -43,6 +43,13 @@ func (t *tx) record(ops []*op) {
 		o.out = make([]windsock.Outcome, len(o.obs))
 		concerned := make([]*deployment, 0, 1)
 		for i := range o.obs {
+			if o.obs[i].As != nil {
+				var changed []*deployment
+				if changed, o.out[i].Err = w.describe(&o.obs[i]); o.out[i].Err != nil {
+					continue
+				}
+				concerned = append(concerned, changed...)
+			}
 			d := w.observe(&o.obs[i], &o.out[i])
 			if d != nil && (len(concerned) == 0 || concerned[len(concerned)-1] != d) {
 				concerned = append(concerned, d)
@@ -78,7 +85,7 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 	out.Subject = obs.Subject
 	switch obs.Subject.Kind {
 	case windsock.KindInstance:
-		i, err := w.findInstance(obs.Subject.ID)
+		i, err := w.findInstance(obs.Provider, obs.Subject.ID)
 		if out.Err = err; err != nil {
 			return nil
 		}
@@ -95,7 +102,7 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 		}
 		return i.of
 	default:
-		d, err := w.findDeployment(obs.Subject.ID)
+		d, err := w.findDeployment(obs.Provider, obs.Subject.ID)
 		if out.Err = err; err != nil {
 			return nil
 		}
@@ -139,34 +146,45 @@ func (b *body) keep(obs *windsock.Observation) {
 // loadSubjects reads all that the ops are about. A subject may be named by its
 // provider's id; that is looked for when we have no such id.
 func (w *working) loadSubjects(ops []*op) {
-	ids := map[windsock.Kind][]string{}
+	ids, theirs := map[windsock.Kind][]string{}, map[windsock.Kind][]string{}
 	for _, o := range ops {
 		for i := range o.obs {
-			s := o.obs[i].Subject
+			s, as := o.obs[i].Subject, o.obs[i].As
 			ids[s.Kind] = append(ids[s.Kind], s.ID)
+			if o.obs[i].Provider != "" {
+				theirs[s.Kind] = append(theirs[s.Kind], s.ID)
+			}
+			if as != nil && as.Deployment != "" {
+				theirs[windsock.KindDeployment] = append(theirs[windsock.KindDeployment], as.Deployment)
+			}
 		}
 	}
 	w.loadDeployments(ids[windsock.KindDeployment])
-	w.addDeployments(missing(ids[windsock.KindDeployment], w.deployments), `provider_id`)
+	w.addDeployments(unique(append(theirs[windsock.KindDeployment], missing(ids[windsock.KindDeployment], w.deployments)...)), `provider_id`)
 	w.loadInstances(ids[windsock.KindInstance])
-	w.addInstances(missing(ids[windsock.KindInstance], w.instances), `provider_id`)
+	w.addInstances(unique(append(theirs[windsock.KindInstance], missing(ids[windsock.KindInstance], w.instances)...)), `provider_id`)
 }
 
-// findInstance returns the loaded instance with this id, ours or its provider's.
-func (w *working) findInstance(id string) (*instance, error) {
-	return find(windsock.KindInstance, id, w.instances, w.instancesOf)
-}
-
-// findDeployment returns the loaded deployment with this id, ours or its provider's.
-func (w *working) findDeployment(id string) (*deployment, error) {
-	return find(windsock.KindDeployment, id, w.deployments, w.deploymentsOf)
-}
-
-func find[T any](kind windsock.Kind, id string, ours map[string]*T, theirs map[string][]*T) (*T, error) {
-	if v := ours[id]; v != nil {
-		return v, nil
+// findInstance returns the loaded instance with this id: the provider's or, if none is
+// given, ours or any provider's.
+func (w *working) findInstance(provider, id string) (*instance, error) {
+	if i := w.instances[id]; i != nil && provider == "" {
+		return i, nil
 	}
-	switch of := theirs[id]; len(of) {
+	return w.instanceOf(provider, id)
+}
+
+// findDeployment is the same for deployments.
+func (w *working) findDeployment(provider, id string) (*deployment, error) {
+	if d := w.deployments[id]; d != nil && provider == "" {
+		return d, nil
+	}
+	return w.deploymentOf(provider, id)
+}
+
+// only returns the one that was found.
+func only[T any](kind windsock.Kind, id string, of []*T) (*T, error) {
+	switch len(of) {
 	case 0:
 		return nil, notFound(kind, id)
 	case 1:

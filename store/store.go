@@ -130,6 +130,7 @@ func (s *Store) resume(ctx context.Context) error {
 			t.exec(`UPDATE instances SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE deployments SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
 			t.shiftLeases(down, l.AliveAt)
+			t.exec(`UPDATE providers SET lost_at = lost_at + ? WHERE lost_at > ?`, down, l.AliveAt)
 		}
 		t.alive()
 		return t.err

@@ -227,7 +227,10 @@ const evidenceColumns = `source, origin, state, since, observed_at, received_at,
 
 // missing returns the ids that are not loaded, each once.
 func missing[T any](ids []string, loaded map[string]*T) []string {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return loaded[id] != nil })
+	return unique(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return loaded[id] != nil }))
+}
+
+func unique(ids []string) []string {
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }

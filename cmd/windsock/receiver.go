@@ -60,6 +60,8 @@ func (c *callback) String() string {
 		c.Received.Format(time.TimeOnly), cmp.Or(c.said.Word, "-"), c.Kind, c.ID,
 		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
 	switch c.Kind {
+	case windsock.KindProvider:
+		line = fmt.Sprintf("%s  %-14s  %-10s  %-8s  (seq %d)", c.Received.Format(time.TimeOnly), c.said.Type, c.Kind, c.ID, c.said.Seq)
 	case windsock.KindMonitor:
 		line = fmt.Sprintf("%s  %-14s  %-10s  %s", c.Received.Format(time.TimeOnly), strings.TrimPrefix(string(c.said.Type), "monitor."), c.Kind, c.ID)
 	case windsock.KindLog:
@@ -96,7 +98,7 @@ type receiver struct {
 	received atomic.Int64
 }
 
-var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|events|(deployment/|deployment/instance/|monitor/)([^/]+))$`)
+var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|events|(deployment/|deployment/instance/|monitor/|provider/)([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if origin := r.Header.Get("WebHook-Request-Origin"); r.Method == http.MethodOptions && origin != "" {
@@ -157,6 +159,8 @@ func single(path []string, webhookID string, body []byte) ([]*callback, error) {
 		c.Kind = windsock.KindInstance
 	case "monitor/":
 		c.Kind = windsock.KindMonitor
+	case "provider/":
+		c.Kind = windsock.KindProvider
 	}
 	if err := json.Unmarshal(body, &c.said); err != nil {
 		return nil, err

@@ -1,0 +1,103 @@
+package store
+
+import (
+	"context"
+
+	"windsock"
+)
+
+// describe declares what a provider shows, if that is new or another than before. It
+// returns the deployments whose members are others now.
+func (w *working) describe(obs *windsock.Observation) ([]*deployment, error) {
+	as := *obs.As
+	as.Fit()
+	if obs.Subject.Kind == windsock.KindDeployment {
+		return w.describeDeployment(obs, as)
+	}
+	return w.describeInstance(obs, as)
+}
+
+func (w *working) describeDeployment(obs *windsock.Observation, as windsock.Description) ([]*deployment, error) {
+	spec := windsock.DeploymentSpec{ID: w.idFor(obs), Provider: obs.Provider, ProviderID: obs.Subject.ID}
+	var old *windsock.DeploymentSpec
+	if d, err := w.deploymentOf(obs.Provider, obs.Subject.ID); err == nil {
+		view, err := viewDeployment(w, d.ID, ourID)
+		if err != nil {
+			return nil, err
+		}
+		old, spec = &view.DeploymentSpec, view.DeploymentSpec
+	}
+	spec.Name, spec.Pool, spec.Metadata = as.Name, as.Pool, as.Metadata
+	if err := spec.Complete(); err != nil {
+		return nil, err
+	}
+	w.declareDeployment(spec, old, false)
+	return nil, w.err
+}
+
+func (w *working) describeInstance(obs *windsock.Observation, as windsock.Description) ([]*deployment, error) {
+	d, err := w.deploymentOf(obs.Provider, as.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	spec := windsock.InstanceSpec{ID: w.idFor(obs), ProviderID: obs.Subject.ID}
+	concerned := []*deployment{d}
+	var old *windsock.InstanceSpec
+	if i, err := w.instanceOf(obs.Provider, obs.Subject.ID); err == nil {
+		view, err := viewInstance(w, i.ID, ourID)
+		if err != nil {
+			return nil, err
+		}
+		old, spec = &view.InstanceSpec, view.InstanceSpec
+		concerned = append(concerned, i.of)
+	}
+	spec.DeploymentID, spec.Name, spec.Assembly, spec.Address, spec.Metadata = d.ID, as.Name, as.Assembly, as.Address, as.Metadata
+	if err := spec.Complete(); err != nil {
+		return nil, err
+	}
+	return concerned, w.declareInstance(spec, old, false)
+}
+
+// idFor returns the id that what a provider shows gets from us: the provider's own,
+// unless something else has that already.
+func (w *working) idFor(obs *windsock.Observation) string {
+	id := obs.Subject.ID
+	if w.instances[id] != nil && obs.Subject.Kind == windsock.KindInstance || w.deployments[id] != nil && obs.Subject.Kind == windsock.KindDeployment {
+		return obs.Provider + "." + id
+	}
+	return id
+}
+
+// deploymentOf returns the loaded deployment that has this id with a provider; with any,
+// if none is given.
+func (w *working) deploymentOf(provider, id string) (*deployment, error) {
+	var found []*deployment
+	for _, d := range w.deploymentsOf[id] {
+		if provider == "" || d.Provider == provider {
+			found = append(found, d)
+		}
+	}
+	return only(windsock.KindDeployment, id, found)
+}
+
+// instanceOf is the same for instances.
+func (w *working) instanceOf(provider, id string) (*instance, error) {
+	var found []*instance
+	for _, i := range w.instancesOf[id] {
+		if provider == "" || i.of.Provider == provider {
+			found = append(found, i)
+		}
+	}
+	return only(windsock.KindInstance, id, found)
+}
+
+// Known lists up to limit subjects of a kind that a provider showed and that are not gone,
+// by the provider's ids, after that one.
+func (s *Store) Known(ctx context.Context, provider string, kind windsock.Kind, after string, limit int) (ids []string, err error) {
+	q := selecting(`SELECT v.provider_id FROM deployments v JOIN evidence e ON e.kind = 'deployment' AND e.subject_id = v.id`)
+	if kind == windsock.KindInstance {
+		q = selecting(`SELECT v.provider_id FROM instances v JOIN evidence e ON e.kind = 'instance' AND e.subject_id = v.id`)
+	}
+	q.where(`e.source = ? AND e.state <> 'gone' AND v.provider_id > ?`, windsock.ProviderSource(provider), after)
+	return ids, q.page(ctx, s.read, &ids, `v.provider_id`, limit)
+}
