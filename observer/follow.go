@@ -87,6 +87,7 @@ func (o *Observer) catchUp(ctx context.Context, after int64) (int64, error) {
 				if err := o.reload(ctx, events[i].SubjectID); err != nil {
 					return after, err
 				}
+				o.removed(&events[i])
 				at = events[i].Seq
 			}
 			if len(events) < page {
@@ -96,6 +97,13 @@ func (o *Observer) catchUp(ctx context.Context, after int64) (int64, error) {
 	}
 	o.changed()
 	return head, nil
+}
+
+// removed has a provider show again what somebody took out of the model while it is there.
+func (o *Observer) removed(e *windsock.Event) {
+	if p := o.pollers[e.Provider]; p != nil && e.Type == windsock.InstanceRemoved && e.State != windsock.Gone {
+		p.forget()
+	}
 }
 
 // reload schedules the probe that an instance has now.

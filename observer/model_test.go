@@ -27,6 +27,7 @@ type model struct {
 	events []windsock.Event
 	news   chan struct{} // closed at the next event; made by who waits, so that it is of his bubble
 	saved  []windsock.ProviderStatus
+	shown  map[windsock.Kind][]string // of the one provider, before the start; sorted
 
 	fault  func(call string) error            // what a call fails with
 	record func([]windsock.Observation) error // called without a lock
@@ -92,6 +93,17 @@ func (m *model) Probe(_ context.Context, id string) (windsock.ProbeTarget, error
 		err = fmt.Errorf("instance %q: %w", id, windsock.ErrNotFound)
 	}
 	return windsock.ProbeTarget{InstanceID: id, Probe: p}, err
+}
+
+func (m *model) Known(_ context.Context, provider string, kind windsock.Kind, after string, limit int) (page []string, err error) {
+	unlock, err := m.call("Known")
+	defer unlock()
+	for _, id := range m.shown[kind] {
+		if id > after && len(page) < limit {
+			page = append(page, id)
+		}
+	}
+	return page, err
 }
 
 func (m *model) Head() int64 {

@@ -37,6 +37,10 @@ type Model interface {
 	Wait(ctx context.Context, after int64) error
 
 	SaveProvider(context.Context, windsock.ProviderStatus) error
+
+	// Known lists what of a kind a provider showed and is not gone, by the provider's ids,
+	// after that id.
+	Known(ctx context.Context, provider string, kind windsock.Kind, after string, limit int) ([]string, error)
 }
 
 // How the observer keeps time.
@@ -59,6 +63,9 @@ type Observer struct {
 
 	Look func(context.Context, windsock.Probe) probe.Result // default probe.Look
 
+	Providers []Source // that are observed, beside the probes
+
+	pollers  map[string]*poller // by the provider's id
 	schedule *schedule
 	samples  chan windsock.Observation
 	wake     chan struct{} // something is due sooner, or there is room again
@@ -77,6 +84,10 @@ func (o *Observer) Run(ctx context.Context) error {
 	o.samples = make(chan windsock.Observation, maxBatch)
 	o.wake = make(chan struct{}, 1)
 	o.loaded = make(chan struct{})
+	o.pollers = map[string]*poller{}
+	for _, s := range o.Providers {
+		o.pollers[s.ID] = newPoller(s, o.Model, o.Log, o.Metrics)
+	}
 	o.checks.open(ctx)
 	defer o.checks.close()
 
@@ -85,6 +96,9 @@ func (o *Observer) Run(ctx context.Context) error {
 	wg.Go(func() { o.follow(ctx) })
 	wg.Go(func() { o.record(ctx) })
 	wg.Go(func() { o.report(ctx) })
+	for _, p := range o.pollers {
+		wg.Go(func() { p.run(ctx) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {

@@ -1,0 +1,94 @@
+package observer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"windsock"
+)
+
+// settle decides what a full listing says by what it does not show. A thing is gone when
+// two such listings in a row do not have it, or one does not and a single look finds
+// nothing. Where more than half of all vanish at once a single look is not trusted
+// either: whoever lost our rights, or half of its database, answers as if nothing had
+// ever been there.
+func (p *poller) settle(ctx context.Context, began time.Time) error {
+	missing, gone := p.missing()
+	if len(missing) > 0 && !p.suspicious(len(missing)+len(gone)) {
+		for _, s := range missing[:min(len(missing), confirm)] {
+			if err := p.checkOne(ctx, s); ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for part := range slices.Chunk(gone, recordSize) {
+		var news []windsock.Sighting
+		for _, s := range part {
+			if p.known[s].lookAt.After(began) { // somebody saw it since
+				continue
+			}
+			news = append(news, vanished(s, "two listings in a row did not have it"))
+		}
+		if err := p.record(ctx, news); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func vanished(s windsock.Subject, reason string) windsock.Sighting {
+	return windsock.Sighting{Subject: s, State: windsock.Gone, Reason: reason}
+}
+
+// missing returns, in order, what the listing that just came to its end did not have:
+// for the first time, and not for the first.
+func (p *poller) missing() (once, twice []windsock.Subject) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s, k := range p.known {
+		if k.round == p.round {
+			continue
+		}
+		k.missed++
+		p.known[s] = k
+		if k.missed == 1 {
+			once = append(once, s)
+		} else {
+			twice = append(twice, s)
+		}
+	}
+	for _, list := range [...][]windsock.Subject{once, twice} {
+		slices.SortFunc(list, func(a, b windsock.Subject) int { // instances before what they are of
+			return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return once, twice
+}
+
+// suspicious reports whether too many vanish at once.
+func (p *poller) suspicious(missing int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return missing >= guardFrom && 2*missing > len(p.known)
+}
+
+// checkOne looks at one thing and records what it sees.
+func (p *poller) checkOne(ctx context.Context, s windsock.Subject) error {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	seen, err := p.Provider.Check(limited, s)
+	switch {
+	case errors.Is(err, windsock.ErrNotFound):
+		seen = vanished(s, "the provider does not have it")
+	case err != nil:
+		return err
+	}
+	seen.Subject = s
+	return p.take(ctx, began, []windsock.Sighting{seen})
+}
