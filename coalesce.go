@@ -20,11 +20,11 @@ func (t *Target) Coalesces(e *Event) bool {
 
 // Coalesce returns the one event that is told for two, or more, of a subject: the newest,
 // with the state as it was before the first. Where only the earlier ones had a word that
-// still holds, it is told, too.
+// still holds, it is told, too; unless the word of the newest is held.
 func Coalesce(first, newest Event) Event {
 	newest.Previous = cmp.Or(first.Previous, first.State)
 	removed := newest.Type == InstanceRemoved || newest.Type == DeploymentRemoved
-	if newest.Word == "" && newest.State != newest.Previous && !removed {
+	if newest.Word == "" && newest.Held == "" && newest.State != newest.Previous && !removed {
 		newest.Word = Heard(newest.State)
 	}
 	return newest

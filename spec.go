@@ -28,28 +28,31 @@ const (
 
 // DeploymentSpec is what an owner declares of a deployment.
 type DeploymentSpec struct {
-	ID         string            `json:"id"`
-	Name       string            `json:"name,omitempty"`
-	Provider   string            `json:"provider,omitempty"`    // default "static"
-	ProviderID string            `json:"provider_id,omitempty"` // the provider's own id for it
-	Pool       string            `json:"pool,omitempty"`
-	Expected   State             `json:"expected_state,omitempty"` // default running
-	Rule       Rule              `json:"rule,omitempty"`           // default all
-	Quorum     int               `json:"quorum,omitempty"`         // distinct sources it takes to believe a failure; default 1
-	Metadata   map[string]string `json:"metadata,omitempty"`       // told in every callback
+	ID               string            `json:"id"`
+	Name             string            `json:"name,omitempty"`
+	Provider         string            `json:"provider,omitempty"`    // default "static"
+	ProviderID       string            `json:"provider_id,omitempty"` // the provider's own id for it
+	Pool             string            `json:"pool,omitempty"`
+	Expected         State             `json:"expected_state,omitempty"`   // default running
+	Rule             Rule              `json:"rule,omitempty"`             // default all
+	Quorum           int               `json:"quorum,omitempty"`           // distinct sources it takes to believe a failure; default 1
+	Flap             string            `json:"flap,omitempty"`             // "on" (default): callbacks wait while it or an instance flaps; "off"
+	MaintenanceUntil time.Time         `json:"maintenance_until,omitzero"` // until then no callbacks of it and its instances
+	Metadata         map[string]string `json:"metadata,omitempty"`         // told in every callback
 }
 
 // InstanceSpec is what an owner declares of an instance.
 type InstanceSpec struct {
-	ID           string            `json:"id"`
-	DeploymentID string            `json:"deployment_id"`
-	Name         string            `json:"name,omitempty"`
-	Assembly     string            `json:"assembly,omitempty"`    // the part of the deployable it came of
-	ProviderID   string            `json:"provider_id,omitempty"` // the provider's own id for it
-	Address      string            `json:"address,omitempty"`
-	Expected     State             `json:"expected_state,omitempty"` // default running
-	Metadata     map[string]string `json:"metadata,omitempty"`
-	Probe        *Probe            `json:"probe,omitempty"`
+	ID               string            `json:"id"`
+	DeploymentID     string            `json:"deployment_id"`
+	Name             string            `json:"name,omitempty"`
+	Assembly         string            `json:"assembly,omitempty"`    // the part of the deployable it came of
+	ProviderID       string            `json:"provider_id,omitempty"` // the provider's own id for it
+	Address          string            `json:"address,omitempty"`
+	Expected         State             `json:"expected_state,omitempty"`   // default running
+	MaintenanceUntil time.Time         `json:"maintenance_until,omitzero"` // until then no callbacks of it
+	Metadata         map[string]string `json:"metadata,omitempty"`
+	Probe            *Probe            `json:"probe,omitempty"`
 }
 
 // ProbeType says how a probe looks.
@@ -138,6 +141,10 @@ func (s *DeploymentSpec) Complete() error {
 	setDefault(&s.Expected, Running)
 	setDefault(&s.Rule, "all")
 	setDefault(&s.Quorum, 1)
+	setDefault(&s.Flap, "on")
+	if s.Flap != "on" && s.Flap != "off" {
+		return Invalid("flap", "want on or off, got %q", Clip(s.Flap))
+	}
 	if _, ok := s.Rule.atLeast(1); !ok {
 		return Invalid("rule", "want all, any or min:k with a k above 0; got %q", Clip(string(s.Rule)))
 	}
@@ -151,8 +158,18 @@ func (s *DeploymentSpec) Complete() error {
 		checkText("provider_id", s.ProviderID, 0, maxID),
 		checkText("pool", s.Pool, 0, maxID),
 		checkExpected(s.Expected),
+		completeMaintenance(&s.MaintenanceUntil),
 		checkMetadata(s.Metadata),
 	)
+}
+
+// completeMaintenance brings a time into the form in which it is kept.
+func completeMaintenance(until *time.Time) error {
+	if !until.IsZero() && (until.Year() < 2000 || until.Year() > 9999) {
+		return Invalid("maintenance_until", "want a time of this age")
+	}
+	*until = until.UTC().Truncate(time.Microsecond)
+	return nil
 }
 
 // Complete fills in the defaults and returns a FieldError when the instance cannot be.
@@ -166,6 +183,7 @@ func (s *InstanceSpec) Complete() error {
 		checkText("provider_id", s.ProviderID, 0, maxID),
 		checkText("address", s.Address, 0, maxName),
 		checkExpected(s.Expected),
+		completeMaintenance(&s.MaintenanceUntil),
 		checkMetadata(s.Metadata),
 	)
 	if err != nil || s.Probe == nil {

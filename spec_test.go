@@ -36,7 +36,7 @@ func TestDeploymentDefaults(t *testing.T) {
 	if err := got.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	want := DeploymentSpec{ID: "shop", Provider: "static", Expected: Running, Rule: "all", Quorum: 1}
+	want := DeploymentSpec{ID: "shop", Provider: "static", Expected: Running, Rule: "all", Quorum: 1, Flap: "on"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -74,6 +74,8 @@ func TestDeploymentSpec(t *testing.T) {
 		"one of them is enough":     func(d *DeploymentSpec) { d.Rule = "min:1" },
 		"three of them are enough":  func(d *DeploymentSpec) { d.Rule = "min:3" },
 		"a quorum of a hundred":     func(d *DeploymentSpec) { d.Quorum = 100 },
+		"one that may flap":         func(d *DeploymentSpec) { d.Flap = "off" },
+		"one in maintenance":        func(d *DeploymentSpec) { d.MaintenanceUntil = time.Date(2026, 12, 1, 0, 0, 0, 1, time.Local) },
 		"the longest name":          func(d *DeploymentSpec) { d.Name = long(255) },
 		"a name in any language":    func(d *DeploymentSpec) { d.Name = "Магазин ☂ 店" },
 		"a provider's own id":       func(d *DeploymentSpec) { d.ProviderID = "arn:aws:x/y?z#1 ä" },
@@ -104,6 +106,8 @@ func TestDeploymentSpec(t *testing.T) {
 		"expected to start":         {func(d *DeploymentSpec) { d.Expected = Starting }, "expected_state"},
 		"expected in capitals":      {func(d *DeploymentSpec) { d.Expected = "RUNNING" }, "expected_state"},
 		"expected at great length":  {func(d *DeploymentSpec) { d.Expected = State(long(5000)) }, "expected_state"},
+		"half a flap":               {func(d *DeploymentSpec) { d.Flap = "maybe" }, "flap"},
+		"maintenance for ever":      {func(d *DeploymentSpec) { d.MaintenanceUntil = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "maintenance_until"},
 		"a negative quorum":         {func(d *DeploymentSpec) { d.Quorum = -1 }, "quorum"},
 		"a quorum nobody reaches":   {func(d *DeploymentSpec) { d.Quorum = 101 }, "quorum"},
 		"one metadata too many":     {func(d *DeploymentSpec) { d.Metadata = metadata(65, 1) }, "metadata"},

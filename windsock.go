@@ -172,7 +172,8 @@ type Outcome struct {
 // EventType says what an event is about.
 type EventType string
 
-// The events of the log. Flags are stale and suspect. A declared subject is new in the
+// The events of the log. Flags are stale and suspect. A subject is settled when its
+// callbacks are no longer held, and that says how it is then. A declared subject is new in the
 // model or is described anew; a removed one was taken out of it, which says nothing of
 // the thing itself. A monitor that is added again may have other wishes than before. One
 // that is paused is not called back until it is resumed; the reason says why. One is
@@ -181,10 +182,12 @@ type EventType string
 const (
 	InstanceState      EventType = "instance.state"
 	InstanceFlags      EventType = "instance.flags"
+	InstanceSettled    EventType = "instance.settled"
 	InstanceDeclared   EventType = "instance.declared"
 	InstanceRemoved    EventType = "instance.removed"
 	DeploymentState    EventType = "deployment.state"
 	DeploymentFlags    EventType = "deployment.flags"
+	DeploymentSettled  EventType = "deployment.settled"
 	DeploymentDeclared EventType = "deployment.declared"
 	DeploymentRemoved  EventType = "deployment.removed"
 	MonitorAdded       EventType = "monitor.added"
@@ -196,7 +199,7 @@ const (
 	MonitorExpiring    EventType = "monitor.expiring"
 	MonitorExpired     EventType = "monitor.expired"
 	MonitorReplayed    EventType = "monitor.replayed" // it is told events again; the reason says which
-	ProviderLost       EventType = "provider.lost" // nobody could list it for too long: what it said may be out of date
+	ProviderLost       EventType = "provider.lost"    // nobody could list it for too long: what it said may be out of date
 	ProviderBack       EventType = "provider.back"
 )
 
@@ -229,6 +232,8 @@ type Event struct {
 type EventData struct {
 	Stale     bool              `json:"stale,omitempty"`
 	Suspect   bool              `json:"suspect,omitempty"`
+	Unstable  bool              `json:"unstable,omitempty"`  // the subject flaps
+	Held      Word              `json:"held,omitempty"`      // the word that it would have, were callbacks not held
 	Metadata  map[string]string `json:"metadata,omitempty"`  // of the deployment, as it then was
 	Instances []string          `json:"instances,omitempty"` // the failing ones, on a deployment event; the first MaxNamed
 
@@ -249,14 +254,16 @@ const RollupSource = "rollup"
 
 // Observed is the observed state of a subject, as the API shows it.
 type Observed struct {
-	State   State     `json:"observed_state"`
-	Since   time.Time `json:"since,omitzero"`   // by our clock; zero: since ever
-	SeenAt  time.Time `json:"seen_at,omitzero"` // when a source last said something new or renewed a promise
-	Reason  string    `json:"reason,omitempty"`
-	Sources []string  `json:"sources"` // who says so
-	Drift   bool      `json:"drift"`
-	Stale   bool      `json:"stale"`
-	Suspect bool      `json:"suspect"`
+	State    State     `json:"observed_state"`
+	Since    time.Time `json:"since,omitzero"`   // by our clock; zero: since ever
+	SeenAt   time.Time `json:"seen_at,omitzero"` // when a source last said something new or renewed a promise
+	Reason   string    `json:"reason,omitempty"`
+	Sources  []string  `json:"sources"` // who says so
+	Drift    bool      `json:"drift"`
+	Stale    bool      `json:"stale"`
+	Suspect  bool      `json:"suspect"`
+	Unstable bool      `json:"unstable"` // it flaps
+	Held     bool      `json:"held"`     // something of it was not told, and will be when it is stable or maintained
 }
 
 // Deployment is a collection of running instances.

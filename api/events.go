@@ -21,8 +21,8 @@ const (
 )
 
 var eventTypes = []windsock.EventType{
-	windsock.InstanceState, windsock.InstanceFlags, windsock.InstanceDeclared, windsock.InstanceRemoved,
-	windsock.DeploymentState, windsock.DeploymentFlags, windsock.DeploymentDeclared, windsock.DeploymentRemoved,
+	windsock.InstanceState, windsock.InstanceFlags, windsock.InstanceSettled, windsock.InstanceDeclared, windsock.InstanceRemoved,
+	windsock.DeploymentState, windsock.DeploymentFlags, windsock.DeploymentSettled, windsock.DeploymentDeclared, windsock.DeploymentRemoved,
 	windsock.MonitorAdded, windsock.MonitorRemoved, windsock.MonitorPaused, windsock.MonitorResumed, windsock.MonitorReplayed,
 	windsock.MonitorVerified, windsock.MonitorExpiring, windsock.MonitorExpired, windsock.LogGap,
 	windsock.ProviderLost, windsock.ProviderBack,

@@ -52,6 +52,8 @@ type message struct {
 	Time         string             `json:"time,omitempty"`
 	Stale        bool               `json:"stale,omitempty"`
 	Suspect      bool               `json:"suspect,omitempty"`
+	Unstable     bool               `json:"unstable,omitempty"`
+	Held         windsock.Word      `json:"held,omitempty"` // what its state would be, were callbacks not held
 	Instances    []string           `json:"instances,omitempty"`
 
 	ExpiresAt string `json:"expires_at,omitempty"` // of the lease that ends
@@ -75,7 +77,7 @@ func (n *notice) encode() {
 		Observed: e.State, Previous: e.Previous, Expected: e.Expected,
 		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
 		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
-		Stale: e.Stale, Suspect: e.Suspect, Instances: e.Instances, ExpiresAt: stamp(e.ExpiresAt),
+		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, Instances: e.Instances, ExpiresAt: stamp(e.ExpiresAt),
 	}
 	switch e.Kind {
 	case windsock.KindDeployment:

@@ -94,13 +94,14 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 		}
 		return
 	}
-	w.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, metadata, from_file, state, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	w.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, flap, maintenance_until, metadata, from_file, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET
 			name = excluded.name, provider = excluded.provider, provider_id = excluded.provider_id, pool = excluded.pool,
 			expected = excluded.expected, rule = excluded.rule, quorum = excluded.quorum, metadata = excluded.metadata,
+			flap = excluded.flap, maintenance_until = excluded.maintenance_until,
 			from_file = excluded.from_file | deployments.from_file, updated_at = excluded.updated_at`,
-		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, string(spec.Expected), string(spec.Rule), spec.Quorum, jsonText(spec.Metadata),
+		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, string(spec.Expected), string(spec.Rule), spec.Quorum, spec.Flap, micros(spec.MaintenanceUntil), jsonText(spec.Metadata),
 		fromFile, string(windsock.Unknown), w.micros, w.micros)
 	w.loadDeployments([]string{spec.ID})
 	if w.err != nil {
@@ -108,6 +109,12 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 	}
 	d := w.deployments[spec.ID]
 	d.Pool, d.Metadata = spec.Pool, jsonText(spec.Metadata) // it may have been loaded before
+	d.Flap, d.MaintenanceUntil = spec.Flap, micros(spec.MaintenanceUntil)
+	if old != nil && !spec.MaintenanceUntil.Equal(old.MaintenanceUntil) { // what was held may be told now, or later
+		var held []string
+		w.all(&held, `SELECT id FROM instances WHERE deployment_id = ? AND held = 1`, spec.ID)
+		w.loadInstances(held)
+	}
 	w.log(d.event(windsock.DeploymentDeclared))
 	if old != nil && spec.Quorum != old.Quorum { // it may be met now, or no longer
 		var reported []string
@@ -142,7 +149,7 @@ func (t *tx) removeDeployment(id string) {
 // judgeAll judges every loaded instance anew and rolls up every loaded deployment.
 func (w *working) judgeAll() {
 	for _, i := range sorted(w.instances) {
-		w.judge(i, "")
+		w.judge(i, "", 0)
 	}
 	for _, d := range sorted(w.deployments) {
 		w.roll(d)
@@ -160,8 +167,8 @@ type deploymentView struct {
 // deploymentStale also has the deployments of a provider that is lost.
 const deploymentStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = v.provider AND p.lost <> 0))`
 
-const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally,
-	state, since, reason, sources, drift, ` + deploymentStale + ` AS stale, suspect, deadline_at, name, created_at, updated_at,
+const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap,
+	state, since, reason, sources, drift, ` + deploymentStale + ` AS stale, suspect, deadline_at, ` + heldColumns + `, name, created_at, updated_at,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at
 	FROM deployments v`
 
@@ -176,17 +183,19 @@ func (v *deploymentView) deployment() windsock.Deployment {
 		DeploymentSpec: windsock.DeploymentSpec{
 			ID: v.ID, Name: v.Name, Provider: v.Provider, ProviderID: v.ProviderID, Pool: v.Pool,
 			Expected: windsock.State(v.Expected), Rule: windsock.Rule(v.Rule), Quorum: v.Quorum, Metadata: metadataOf(v.Metadata),
+			Flap: v.Flap, MaintenanceUntil: fromMicros(v.MaintenanceUntil),
 		},
-		Observed:  v.observed(v.SeenAt),
+		Observed:  v.observed(v.SeenAt, &v.heldRow),
 		Instances: byState(tallyOf(v.Tally)),
 		CreatedAt: fromMicros(v.CreatedAt), UpdatedAt: fromMicros(v.UpdatedAt),
 	}
 }
 
-func (r *observedRow) observed(seenAt int64) windsock.Observed {
+func (r *observedRow) observed(seenAt int64, h *heldRow) windsock.Observed {
 	o := windsock.Observed{
 		State: windsock.State(r.State), Since: fromMicros(r.Since), SeenAt: fromMicros(seenAt), Reason: r.Reason,
 		Sources: []string{}, Drift: r.Drift, Stale: r.Stale, Suspect: r.Suspect,
+		Unstable: h.UnstableUntil > 0, Held: h.Held,
 	}
 	if err := json.Unmarshal([]byte(r.Sources), &o.Sources); err != nil {
 		panic("store: sources " + r.Sources) // only ever written by us

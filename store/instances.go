@@ -90,13 +90,14 @@ func (w *working) declareInstance(spec windsock.InstanceSpec, old *windsock.Inst
 	if d == nil {
 		return windsock.Invalid("deployment_id", "there is no deployment %q", spec.DeploymentID)
 	}
-	w.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, metadata, probe, from_file, counts_as, state, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	w.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, maintenance_until, metadata, probe, from_file, counts_as, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET
 			deployment_id = excluded.deployment_id, name = excluded.name, assembly = excluded.assembly, provider_id = excluded.provider_id,
 			address = excluded.address, expected = excluded.expected, metadata = excluded.metadata, probe = excluded.probe,
+			maintenance_until = excluded.maintenance_until,
 			from_file = excluded.from_file | instances.from_file, updated_at = excluded.updated_at`,
-		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, string(spec.Expected), jsonText(spec.Metadata), jsonText(spec.Probe),
+		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, string(spec.Expected), micros(spec.MaintenanceUntil), jsonText(spec.Metadata), jsonText(spec.Probe),
 		fromFile, string(spec.Expected), string(windsock.Unknown), w.micros, w.micros)
 	switch {
 	case i == nil:
@@ -113,7 +114,7 @@ func (w *working) declareInstance(spec windsock.InstanceSpec, old *windsock.Inst
 		w.join(i, d)
 		d.count(i.as(), +1)
 	}
-	i.Expected, i.DeploymentID, i.ProviderID = string(spec.Expected), spec.DeploymentID, spec.ProviderID
+	i.Expected, i.DeploymentID, i.ProviderID, i.MaintenanceUntil = string(spec.Expected), spec.DeploymentID, spec.ProviderID, micros(spec.MaintenanceUntil)
 	if old != nil && old.Probe != nil && spec.Probe == nil {
 		w.forget(windsock.KindInstance, i.ID, &i.body, probeSource)
 	}
@@ -215,7 +216,7 @@ type instanceView struct {
 const instanceStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = d.provider AND p.lost <> 0))`
 
 const instanceViews = `SELECT v.id, v.deployment_id, v.provider_id, v.expected, v.counts_as,
-	v.state, v.since, v.reason, v.sources, v.drift, ` + instanceStale + ` AS stale, v.suspect, v.deadline_at,
+	v.state, v.since, v.reason, v.sources, v.drift, ` + instanceStale + ` AS stale, v.suspect, v.deadline_at, v.maintenance_until, v.edges, v.unstable_until, v.held,
 	v.name, v.assembly, v.address, v.metadata, v.probe, v.created_at, v.updated_at, d.provider, d.pool,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'instance' AND e.subject_id = v.id), 0) AS seen_at
 	FROM instances v JOIN deployments d ON d.id = v.deployment_id`
@@ -225,8 +226,9 @@ func (v *instanceView) instance() windsock.Instance {
 		InstanceSpec: windsock.InstanceSpec{
 			ID: v.ID, DeploymentID: v.DeploymentID, Name: v.Name, Assembly: v.Assembly, ProviderID: v.ProviderID, Address: v.Address,
 			Expected: windsock.State(v.Expected), Metadata: metadataOf(v.Metadata), Probe: probeOf(v.Probe),
+			MaintenanceUntil: fromMicros(v.MaintenanceUntil),
 		},
-		Observed: v.observed(v.SeenAt),
+		Observed: v.observed(v.SeenAt, &v.heldRow),
 		Provider: v.Provider, Pool: v.Pool, CreatedAt: fromMicros(v.CreatedAt), UpdatedAt: fromMicros(v.UpdatedAt),
 	}
 }

@@ -94,12 +94,13 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 		if !w.apply(&i.body, obs, out) {
 			return nil
 		}
-		out.EventSeq = w.judge(i, obs.Source)
+		out.EventSeq = w.judge(i, obs.Source, obs.Promise)
 		out.Changed, out.State = out.EventSeq != 0, windsock.State(i.State)
 		i.keep(obs)
 		if i.as() == before {
 			return nil
 		}
+		i.of.looks = max(i.of.looks, obs.Promise)
 		return i.of
 	default:
 		d, err := w.findDeployment(obs.Provider, obs.Subject.ID)
@@ -110,7 +111,7 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 		if !w.apply(&d.body, obs, out) {
 			return nil
 		}
-		d.cause = obs.Source
+		d.cause, d.looks = obs.Source, max(d.looks, obs.Promise)
 		return d
 	}
 }

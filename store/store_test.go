@@ -73,7 +73,7 @@ func must[T any](t *testing.T) func(T, error) T {
 // declare puts a deployment with members of these ids.
 func declare(t *testing.T, s *Store, deployment string, instances ...string) {
 	t.Helper()
-	if _, _, err := s.PutDeployment(t.Context(), windsock.DeploymentSpec{ID: deployment, Pool: "east", Metadata: map[string]string{"team": "blue"}}, windsock.Cond{}); err != nil {
+	if _, _, err := s.PutDeployment(t.Context(), windsock.DeploymentSpec{ID: deployment, Pool: "east", Flap: "off", Metadata: map[string]string{"team": "blue"}}, windsock.Cond{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range instances {

@@ -19,6 +19,7 @@ type deployment struct {
 	members []*instance    // those of its members that are loaded
 	tally   windsock.Tally // of all its members
 	cause   string         // the source that just spoke about the deployment itself, if one did
+	looks   time.Duration  // that whoever just spoke of it or its members takes for three looks
 }
 
 // An instance is a row of its table, with its evidence.
@@ -56,7 +57,9 @@ type deploymentRow struct {
 	Quorum     int    `db:"quorum"`
 	Metadata   string `db:"metadata"`
 	Tally      string `db:"tally"`
+	Flap       string `db:"flap"`
 	observedRow
+	heldRow
 }
 
 type instanceRow struct {
@@ -66,22 +69,23 @@ type instanceRow struct {
 	Expected     string `db:"expected"`
 	CountsAs     string `db:"counts_as"`
 	observedRow
+	heldRow
 }
 
 // fields are those of deploymentColumns.
 func (r *deploymentRow) fields() []any {
-	return []any{
-		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally,
+	return append([]any{
+		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap,
 		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
-	}
+	}, r.heldRow.fields()...)
 }
 
 // fields are those of instanceColumns.
 func (r *instanceRow) fields() []any {
-	return []any{
+	return append([]any{
 		&r.ID, &r.DeploymentID, &r.ProviderID, &r.Expected, &r.CountsAs,
 		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
-	}
+	}, r.heldRow.fields()...)
 }
 
 type evidenceRow struct {
@@ -138,11 +142,11 @@ func (t *tx) work() *working {
 	}
 }
 
-const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally,
-	state, since, reason, sources, drift, stale, suspect, deadline_at`
+const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap,
+	state, since, reason, sources, drift, stale, suspect, deadline_at, ` + heldColumns
 
 const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
-	state, since, reason, sources, drift, stale, suspect, deadline_at`
+	state, since, reason, sources, drift, stale, suspect, deadline_at, ` + heldColumns
 
 // loadInstances reads the instances with these ids, and their deployments.
 func (w *working) loadInstances(ids []string) {
@@ -260,7 +264,7 @@ func (b *body) index(source string) int {
 
 // set puts what a verdict says into the row, and reports whether the state is another
 // one, and whether the flags are.
-func (r *observedRow) set(state windsock.State, reason string, v windsock.Verdict, expected string, now time.Time) (news, flags, changed bool) {
+func (r *observedRow) set(state windsock.State, reason string, v windsock.Verdict, expected string, now time.Time) (news, flags bool) {
 	was := *r
 	if news = string(state) != r.State; news {
 		r.Since = micros(now)
@@ -273,41 +277,45 @@ func (r *observedRow) set(state windsock.State, reason string, v windsock.Verdic
 	}
 	r.Stale, r.Suspect, r.DeadlineAt = v.Stale, v.Suspect, micros(v.Deadline)
 	r.Drift = windsock.Drift(windsock.State(expected), state)
-	return news, r.Stale != was.Stale || r.Suspect != was.Suspect, *r != was
+	return news, r.Stale != was.Stale || r.Suspect != was.Suspect
 }
 
 // judge merges the evidence of an instance anew, and logs what changed. Its deployment
-// is to be rolled up after it. The cause is the source that just spoke, if one did.
-func (w *working) judge(i *instance, cause string) (seq int64) {
+// is to be rolled up after it. The cause is the source that just spoke, if one did, and
+// looks is how long it takes for three of them.
+func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int64) {
 	v := windsock.Merge(i.evidence, i.of.Quorum, w.now)
-	as, was := i.as(), i.State
-	news, flags, changed := i.set(v.State, v.Reason, v, i.Expected, w.now)
+	as, was := i.as(), i.instanceRow
+	news, flags := i.set(v.State, v.Reason, v, i.Expected, w.now)
 	counts := windsock.AsMember(windsock.State(i.Expected), v)
-	if i.CountsAs != string(counts.Expected) {
-		i.CountsAs, changed = string(counts.Expected), true
-	}
+	i.CountsAs = string(counts.Expected)
 	if counts != as {
 		i.of.count(as, -1)
 		i.of.count(counts, +1)
 	}
-	i.changed = i.changed || changed
-	if !news && !flags {
-		return 0
-	}
 	e := i.event(windsock.InstanceState)
 	e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
-	i.credit(e, cause)
-	if news {
-		e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was)
-	} else {
+	switch {
+	case news:
+		i.credit(e, cause)
+		e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was.State)
+		i.withhold(e, &i.of.heldRow, i.of.flaps(), looks, w.now)
+		seq = w.log(e)
+	case i.release(e, &i.of.heldRow, w.now):
+		e.Type = windsock.InstanceSettled
+		w.log(e)
+	case flags:
+		i.credit(e, cause)
 		e.Type = windsock.InstanceFlags
+		w.log(e)
 	}
-	seq = w.log(e)
-	if !news {
-		return 0
-	}
+	i.DeadlineAt = i.wake(i.DeadlineAt, &i.of.heldRow, w.now)
+	i.changed = i.changed || i.instanceRow != was
 	return seq
 }
+
+// flaps reports whether callbacks wait while the deployment or an instance of it flaps.
+func (d *deployment) flaps() bool { return d.Flap == "on" }
 
 // credit names the cause as the event's source if it says what the event says, even when
 // others who say the same have the last word: the change is its doing, and it need not
@@ -331,24 +339,33 @@ func (w *working) roll(d *deployment) (seq int64) {
 		e.Source, e.DetectedAt, v.Sources = windsock.RollupSource, w.now, nil
 	}
 	d.credit(e, d.cause)
-	d.cause = ""
-	was := d.State
-	news, flags, changed := d.set(state, reason, v, d.Expected, w.now)
-	d.changed = d.changed || changed
-	if !news && !flags {
-		return 0
-	}
+	was := d.deploymentRow
+	news, flags := d.set(state, reason, v, d.Expected, w.now)
 	e.Stale, e.Suspect = d.Stale, d.Suspect
-	if !news {
+	switch {
+	case news:
+		e.Word, e.Previous = windsock.Heard(state), windsock.State(was.State)
+		d.withhold(e, &d.heldRow, d.flaps(), d.looks, w.now)
+	case d.release(e, &d.heldRow, w.now):
+		e.Type = windsock.DeploymentSettled
+	case flags:
 		e.Type = windsock.DeploymentFlags
-		w.log(e)
-		return 0
+	default:
+		e = nil
 	}
-	e.Word, e.Previous = windsock.Heard(state), windsock.State(was)
-	if e.Word == windsock.FailDetected {
+	if e != nil && cmp.Or(e.Word, e.Held) == windsock.FailDetected {
 		e.Instances = w.failing(d)
 	}
-	return w.log(e)
+	if e != nil {
+		seq = w.log(e)
+	}
+	d.cause, d.looks = "", 0
+	d.DeadlineAt = d.wake(d.DeadlineAt, &d.heldRow, w.now)
+	d.changed = d.changed || d.deploymentRow != was
+	if !news {
+		return 0
+	}
+	return seq
 }
 
 // isDown is windsock.State.Down, as the index of those that are is defined.
@@ -403,6 +420,7 @@ func (i *instance) event(t windsock.EventType) *windsock.Event {
 	e := i.of.event(t)
 	e.Kind, e.SubjectID = windsock.KindInstance, i.ID
 	e.State, e.Expected, e.Stale, e.Suspect = windsock.State(i.State), windsock.State(i.Expected), i.Stale, i.Suspect
+	e.Unstable = i.UnstableUntil > 0
 	return e
 }
 
@@ -412,7 +430,7 @@ func (d *deployment) event(t windsock.EventType) *windsock.Event {
 		DeploymentID: d.ID, Provider: d.Provider, Pool: d.Pool,
 		State: windsock.State(d.State), Expected: windsock.State(d.Expected),
 	}
-	e.Stale, e.Suspect, e.Metadata = d.Stale, d.Suspect, metadataOf(d.Metadata)
+	e.Stale, e.Suspect, e.Unstable, e.Metadata = d.Stale, d.Suspect, d.UnstableUntil > 0, metadataOf(d.Metadata)
 	return e
 }
 
@@ -422,8 +440,10 @@ func (w *working) flush() {
 		i := w.instances[id]
 		w.saveEvidence(windsock.KindInstance, i.ID, &i.body)
 		if i.changed {
-			w.exec(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
-				WHERE id = ?`, i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt, i.ID)
+			w.exec(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
+				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
+				i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt,
+				i.Edges, i.UnstableUntil, i.Held, i.ID)
 			w.due(i.DeadlineAt)
 			i.changed = false
 		}
@@ -432,8 +452,10 @@ func (w *working) flush() {
 		d := w.deployments[id]
 		w.saveEvidence(windsock.KindDeployment, d.ID, &d.body)
 		if d.changed {
-			w.exec(`UPDATE deployments SET tally = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?
-				WHERE id = ?`, tallyText(d.tally), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt, d.ID)
+			w.exec(`UPDATE deployments SET tally = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
+				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
+				tallyText(d.tally), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt,
+				d.Edges, d.UnstableUntil, d.Held, d.ID)
 			w.due(d.DeadlineAt)
 			d.changed = false
 		}

@@ -24,7 +24,7 @@ func BenchmarkPost(b *testing.B) {
 	for i := range 10 * conns {
 		d := fmt.Sprintf("deployment-%05d", i/10)
 		if i%10 == 0 {
-			opts.Deployments = append(opts.Deployments, windsock.DeploymentSpec{ID: d})
+			opts.Deployments = append(opts.Deployments, windsock.DeploymentSpec{ID: d, Flap: "off"})
 		}
 		opts.Instances = append(opts.Instances, windsock.InstanceSpec{ID: fmt.Sprintf("instance-%06d", i), DeploymentID: d})
 	}

@@ -59,8 +59,8 @@ deployments:
 		Log:     LogConfig{Level: "debug", Format: "json"},
 		Plugins: []string{"/usr/lib/nagios/plugins"},
 		Deployments: []windsock.DeploymentSpec{
-			{ID: "shop", Provider: "static", Expected: windsock.Running, Rule: "all", Quorum: 2, Metadata: map[string]string{"owner": "web team"}},
-			{ID: "empty", Provider: "static", Expected: windsock.Running, Rule: "any", Quorum: 1},
+			{ID: "shop", Provider: "static", Expected: windsock.Running, Rule: "all", Quorum: 2, Flap: "on", Metadata: map[string]string{"owner": "web team"}},
+			{ID: "empty", Provider: "static", Expected: windsock.Running, Rule: "any", Quorum: 1, Flap: "on"},
 		},
 		Instances: []windsock.InstanceSpec{
 			{ID: "web-1", DeploymentID: "shop", Expected: windsock.Running, Probe: probe("http://10.0.0.1/", 2)},

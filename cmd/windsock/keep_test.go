@@ -72,7 +72,7 @@ func TestTheGapIsTold(t *testing.T) {
 	host, port, _ := net.SplitHostPort(monitor.Listener.Addr().String())
 	at, _ := strconv.Atoi(port)
 
-	if err := st.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "shop"}}, []windsock.InstanceSpec{{ID: "web-1", DeploymentID: "shop"}}); err != nil {
+	if err := st.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "shop", Flap: "off"}}, []windsock.InstanceSpec{{ID: "web-1", DeploymentID: "shop"}}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := st.AddMonitor(t.Context(), windsock.MonitorSpec{Address: host, Port: at, Scope: "instance:web-1", Parallel: 1}, windsock.Keys{}) // in the order of the log

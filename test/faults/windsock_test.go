@@ -153,7 +153,7 @@ type m = map[string]any
 
 func (s *server) declare(t *testing.T, deployment string, instances ...string) {
 	t.Helper()
-	s.must(t, "PUT", "/api/deployments/"+deployment, m{}, nil, 200, 201)
+	s.must(t, "PUT", "/api/deployments/"+deployment, m{"flap": "off"}, nil, 200, 201)
 	for _, id := range instances {
 		s.must(t, "PUT", "/api/instances/"+id, m{"deployment_id": deployment}, nil, 200, 201)
 	}

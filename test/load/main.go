@@ -135,7 +135,7 @@ func serve(dir, binary string, n int, probe string) (*process, error) {
 	b.WriteString("deployments:\n")
 	for i := range n {
 		if i%10 == 0 {
-			fmt.Fprintf(&b, "- id: deployment-%05d\n  pool: east\n  instances:\n", i/10)
+			fmt.Fprintf(&b, "- id: deployment-%05d\n  pool: east\n  flap: 'off'\n  instances:\n", i/10)
 		}
 		fmt.Fprintf(&b, "  - {id: instance-%06d, name: web, address: 10.0.0.1%s}\n", i, probe)
 	}
