@@ -47,8 +47,12 @@ func (r Rule) atLeast(n int) (int, bool) {
 // Rollup returns the state of a deployment and the reason for it, from the verdict on
 // the deployment itself, what its owner expects of it, and its members. A member that
 // is not expected to run does not count against it; what is said of the deployment
-// itself can make it worse than its members are, never better.
+// itself can make it worse than its members are, never better. But that it is gone only a
+// provider says, who knows.
 func Rollup(own Verdict, expected State, members Tally, rule Rule) (State, string) {
+	if own.State == Gone {
+		return Gone, own.Reason
+	}
 	due, rest := Tally{}, Tally{} // by state alone
 	for m, k := range members {
 		if m.Expected == Running && expected == Running {

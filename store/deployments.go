@@ -23,7 +23,9 @@ func (s *Store) PutDeployment(ctx context.Context, spec windsock.DeploymentSpec,
 			return err
 		}
 		created = !exists
-		d, err = t.putDeployment(spec, old, exists)
+		if d, err = t.putDeployment(spec, old, exists); err == nil {
+			t.keep(`deployments`, spec.ID)
+		}
 		return err
 	})
 	return d, created, err

@@ -32,6 +32,9 @@ func (w *working) describeDeployment(obs *windsock.Observation, as windsock.Desc
 		return nil, err
 	}
 	w.declareDeployment(spec, old, false)
+	if old == nil {
+		w.exec(`UPDATE deployments SET from_provider = 1 WHERE id = ?`, spec.ID)
+	}
 	return nil, w.err
 }
 
@@ -55,7 +58,13 @@ func (w *working) describeInstance(obs *windsock.Observation, as windsock.Descri
 	if err := spec.Complete(); err != nil {
 		return nil, err
 	}
-	return concerned, w.declareInstance(spec, old, false)
+	if err := w.declareInstance(spec, old, false); err != nil {
+		return nil, err
+	}
+	if old == nil {
+		w.exec(`UPDATE instances SET from_provider = 1 WHERE id = ?`, spec.ID)
+	}
+	return concerned, w.err
 }
 
 // idFor returns the id that what a provider shows gets from us: the provider's own,

@@ -239,3 +239,35 @@ func TestAProviderIsLostAndComesBack(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsGoneForADayLeavesTheModel(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		declare(t, s, "ours", "mine")
+		record(t, s, stack("d1", ""), stack("d2", ""), server("s1", "d1", windsock.Running), server("s2", "d1", windsock.Running), server("s3", "d2", windsock.Running))
+		must[windsock.Instance](t)(second(s.PutInstance(t.Context(), windsock.InstanceSpec{ID: "s3", DeploymentID: "d2", ProviderID: "s3"}, windsock.Cond{})))
+		gone := stack("d1", "")
+		gone.As, gone.State = nil, windsock.Gone
+		record(t, s, seen("s1", windsock.Gone), seen("s2", windsock.Gone), seen("s3", windsock.Gone), gone)
+		sweep := func() (ids []string) {
+			t.Helper()
+			if more := must[bool](t)(s.sweepGone(t.Context())); more {
+				t.Error("there is more")
+			}
+			for _, i := range must[[]windsock.Instance](t)(s.Instances(t.Context(), windsock.Filter{Limit: 10})) {
+				ids = append(ids, i.ID)
+			}
+			for _, d := range must[[]windsock.Deployment](t)(s.Deployments(t.Context(), windsock.Filter{Limit: 10})) {
+				ids = append(ids, d.ID)
+			}
+			return ids
+		}
+		c.advance(23 * time.Hour)
+		if ids := sweep(); len(ids) != 7 {
+			t.Errorf("left are %q", ids)
+		}
+		c.advance(2 * time.Hour)
+		if ids := sweep(); !slices.Equal(ids, []string{"mine", "s3", "d2", "ours"}) {
+			t.Errorf("left are %q", ids)
+		}
+	})
+}

@@ -23,7 +23,9 @@ func (s *Store) PutInstance(ctx context.Context, spec windsock.InstanceSpec, c w
 			return err
 		}
 		created = !exists
-		i, err = t.putInstance(spec, old, exists)
+		if i, err = t.putInstance(spec, old, exists); err == nil {
+			t.keep(`instances`, spec.ID)
+		}
 		return err
 	})
 	return i, created, err

@@ -90,6 +90,9 @@ func (r *Retention) pass(ctx context.Context) error {
 	if err := r.pruneTries(ctx); err != nil {
 		return err
 	}
+	if err := r.inSteps(ctx, func() (bool, error) { return r.Store.sweepGone(ctx) }); err != nil {
+		return err
+	}
 	return r.inSteps(ctx, func() (bool, error) { return r.Store.giveBack(ctx) })
 }
 
