@@ -8,20 +8,45 @@ import (
 	"time"
 
 	"windsock"
-
-	"golang.org/x/sync/errgroup"
 )
 
-const (
-	checkWorkers = 32
-	checkTime    = 5 * time.Minute // for all of a deployment
-)
+// A Checker looks at things now. An observer is one.
+type Checker interface {
+	// Check returns no looks when nothing looks at it.
+	Check(context.Context, windsock.Place) ([]windsock.Look, error)
 
-// seen is what a look at one instance showed.
+	// CheckAll looks at a deployment, the first, and its members.
+	CheckAll(context.Context, []windsock.Place) ([]windsock.Looked, error)
+}
+
+// checkTime is longer than a CheckAll takes.
+const checkTime = 6 * time.Minute
+
+// seen is what was seen of one thing.
 type seen struct {
-	InstanceID string         `json:"instance_id"`
-	Seen       windsock.State `json:"seen_state,omitempty"`
-	Error      string         `json:"error,omitempty"` // why nobody could look
+	Seen  windsock.State  `json:"seen_state,omitempty"`
+	Error string          `json:"error,omitempty"` // why nobody could look
+	Looks []windsock.Look `json:"looks"`           // each by another way
+}
+
+type seenInstance struct {
+	ID string `json:"instance_id"`
+	seen
+}
+
+func seenBy(looks []windsock.Look) seen {
+	s := seen{Seen: windsock.Seen(looks), Looks: orEmpty(looks)}
+	if s.Seen == "" && len(looks) > 0 {
+		s.Error = looks[0].Error
+	}
+	return s
+}
+
+func placeOf(i *windsock.Instance) windsock.Place {
+	return windsock.Place{
+		Subject:  windsock.Subject{Kind: windsock.KindInstance, ID: i.ID},
+		Provider: i.Provider, ProviderID: i.ProviderID, Probed: i.Probe != nil,
+	}
 }
 
 func (s *Server) checkInstance(w http.ResponseWriter, r *http.Request) error {
@@ -35,27 +60,27 @@ func (s *Server) checkInstance(w http.ResponseWriter, r *http.Request) error {
 		return at("id", err)
 	case s.Checker == nil:
 		return errNoObserver
-	case i.Probe == nil:
-		return at("id", errNotProbed)
 	}
 	linger(w, checkTime)
-	state, err := s.Checker.Check(r.Context(), i.ID)
-	if errors.Is(err, windsock.ErrTooMany) {
+	looks, err := s.Checker.Check(r.Context(), placeOf(&i))
+	switch {
+	case errors.Is(err, windsock.ErrTooMany):
 		return fmt.Errorf("too many wait for a look: %w", windsock.ErrUnavailable)
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case len(looks) == 0:
+		return at("id", errUnobserved)
 	}
 	if i, err = s.Store.Instance(r.Context(), i.ID); err != nil {
 		return at("id", err)
 	}
 	return answer(w, http.StatusOK, struct {
-		seen
+		seenInstance
 		Observed windsock.State `json:"observed_state"`
-	}{seen{InstanceID: i.ID, Seen: state}, i.State})
+	}{seenInstance{i.ID, seenBy(looks)}, i.State})
 }
 
-// checkDeployment looks at every instance that has a probe.
+// checkDeployment looks at a deployment, and at its instances.
 func (s *Server) checkDeployment(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathText(r, "id")
 	if err != nil {
@@ -71,60 +96,69 @@ func (s *Server) checkDeployment(w http.ResponseWriter, r *http.Request) error {
 	linger(w, checkTime)
 	ctx, cancel := s.untilStop(r.Context(), checkTime)
 	defer cancel()
-	looks, err := s.probed(ctx, d.ID)
+	places, err := s.placesOf(ctx, &d)
 	if err != nil {
 		return err
 	}
-	if len(looks) == 0 {
-		return at("id", errNotProbed)
+	all, err := s.Checker.CheckAll(ctx, places)
+	if err != nil {
+		return err
 	}
-	var g errgroup.Group
-	g.SetLimit(checkWorkers)
-	for i := range looks {
-		g.Go(func() error {
-			s.look(ctx, r, &looks[i])
-			return nil
-		})
+	body := struct {
+		ID string `json:"deployment_id"`
+		seen
+		Observed  windsock.State `json:"observed_state"`
+		Instances []seenInstance `json:"instances"` // that anything looks at
+	}{ID: d.ID, Instances: []seenInstance{}}
+	looked := false
+	for _, l := range all {
+		found := seenBy(l.Looks)
+		if l.Err != nil {
+			found.Error = s.whyNot(r, l.Err)
+		}
+		looked = looked || len(found.Looks) > 0 || l.Err != nil
+		switch {
+		case l.Kind == windsock.KindDeployment:
+			body.seen = found
+		case len(found.Looks) > 0 || l.Err != nil:
+			body.Instances = append(body.Instances, seenInstance{l.ID, found})
+		}
 	}
-	g.Wait()
+	if !looked {
+		return at("id", errUnobserved)
+	}
 	if d, err = s.Store.Deployment(r.Context(), d.ID); err != nil {
 		return at("id", err)
 	}
-	return answer(w, http.StatusOK, struct {
-		DeploymentID string         `json:"deployment_id"`
-		Observed     windsock.State `json:"observed_state"`
-		Instances    []seen         `json:"instances"` // those that have a probe
-	}{d.ID, d.State, looks})
+	body.Observed = d.State
+	return answer(w, http.StatusOK, body)
 }
 
-func (s *Server) look(ctx context.Context, r *http.Request, l *seen) {
-	state, err := s.Checker.Check(ctx, l.InstanceID)
-	switch {
-	case err == nil:
-		l.Seen = state
-	case ctx.Err() != nil:
-		l.Error = "there was no time left to look"
-	default:
-		l.Error = s.explain(r, err).Title
+// whyNot is why one of many could not be looked at.
+func (s *Server) whyNot(r *http.Request, err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "there was no time left to look"
 	}
+	return s.explain(r, err).Title
 }
 
-// probed lists the instances of a deployment that have a probe.
-func (s *Server) probed(ctx context.Context, deployment string) ([]seen, error) {
-	f := windsock.Filter{Deployment: deployment, Limit: windsock.MaxPage}
-	var list []seen
+// placesOf is where a deployment and its instances are to be looked for.
+func (s *Server) placesOf(ctx context.Context, d *windsock.Deployment) ([]windsock.Place, error) {
+	places := []windsock.Place{{
+		Subject:  windsock.Subject{Kind: windsock.KindDeployment, ID: d.ID},
+		Provider: d.Provider, ProviderID: d.ProviderID,
+	}}
+	f := windsock.Filter{Deployment: d.ID, Limit: windsock.MaxPage}
 	for {
 		page, err := s.Store.Instances(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		for i := range page {
-			if page[i].Probe != nil {
-				list = append(list, seen{InstanceID: page[i].ID})
-			}
+			places = append(places, placeOf(&page[i]))
 		}
 		if len(page) < f.Limit {
-			return list, nil
+			return places, nil
 		}
 		f.After = page[len(page)-1].ID
 	}

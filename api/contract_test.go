@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -17,14 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// looks is a Checker that always sees the same.
-type looks windsock.State
-
-func (l looks) Check(context.Context, string) (windsock.State, error) { return windsock.State(l), nil }
-
 func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s := open(t, func(srv *api.Server) {
-		srv.Checker, srv.Pinger = looks(windsock.Running), pongs{Taken: true, Status: 200}
+		srv.Checker, srv.Pinger = eyes{"shop": {running}, "web-3": {running}}, pongs{Taken: true, Status: 200}
 	})
 
 	added := s.call("POST", "/api/monitors/add", s.example("addMonitor", "everything")).want(201)

@@ -1,8 +1,6 @@
 package api_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -11,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"windsock"
 	"windsock/api"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,35 +33,6 @@ func TestReadyOnlyWhileEveryLoopGoesRound(t *testing.T) {
 	mu.Unlock()
 	s.call("GET", "/readyz", "").refused(503, "not-ready", "").has(map[string]any{"failing": []any{"observer", "deliverer"}})
 	s.call("GET", "/livez", "").want(200).has(map[string]any{"status": "ok", "version": "test"})
-}
-
-// checker looks as a table says.
-type checker map[string]any
-
-func (c checker) Check(_ context.Context, id string) (windsock.State, error) {
-	if err, failed := c[id].(error); failed {
-		return windsock.Unknown, err
-	}
-	return c[id].(windsock.State), nil
-}
-
-func TestCheckAnswersWhatWasSeen(t *testing.T) {
-	eyes := checker{"web-1": windsock.Failed, "web-2": errors.New("no eyes")}
-	s := open(t, func(srv *api.Server) { srv.Checker = eyes })
-	s.call("POST", "/api/deployments/shop/check", "").refused(409, "not-probed", "id")
-	s.call("POST", "/api/instances/web-1/check", "").refused(409, "not-probed", "id")
-	probe := `{"probe":{"type":"tcp","target":"127.0.0.1:1"}}`
-	s.call("PATCH", "/api/instances/web-1", probe).want(200)
-	s.call("POST", "/api/instances/web-1/check", "").want(200).
-		has(map[string]any{"instance_id": "web-1", "seen_state": "failed", "observed_state": "unknown"})
-	s.call("PATCH", "/api/instances/web-2", probe).want(200)
-	s.call("POST", "/api/deployments/shop/check", "").want(200).has(map[string]any{
-		"deployment_id": "shop", "observed_state": "unknown", "instances": []any{
-			map[string]any{"instance_id": "web-1", "seen_state": "failed"},
-			map[string]any{"instance_id": "web-2", "error": "windsock failed"},
-		}})
-	eyes["web-1"] = fmt.Errorf("checks: %w", windsock.ErrTooMany)
-	s.call("POST", "/api/instances/web-1/check", "").refused(503, "unavailable", "")
 }
 
 func TestCheckWithoutAnObserverIsNotPossible(t *testing.T) {

@@ -20,7 +20,7 @@ var (
 	errMediaType   = errors.New("the header Content-Type is missing or names what is not read here")
 	errTooLarge    = errors.New("the body is larger than 1 MiB")
 	errExists      = errors.New("there is one with this id already")
-	errNotProbed   = errors.New("it has no probe, so nothing can look at it")
+	errUnobserved  = errors.New("it has no probe, and no provider that is observed here knows it, so nothing can look at it")
 	errNoObserver  = errors.New("this process does not observe; ask one that does")
 	errNoDeliverer = errors.New("this process does not call back; ask one that does")
 	errNotReady    = errors.New("not ready")
@@ -47,7 +47,7 @@ var faults = []fault{
 	{windsock.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "The store cannot be used now"},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "unavailable", "The store did not answer in time"},
 	{errExists, http.StatusConflict, "conflict", "What is there contradicts the request"},
-	{errNotProbed, http.StatusConflict, "not-probed", "Nothing looks at it"},
+	{errUnobserved, http.StatusConflict, "not-probed", "Nothing looks at it"},
 	{errCrossOrigin, http.StatusForbidden, "cross-origin", "Browsers may not send this"},
 	{errNoPath, http.StatusNotFound, "no-such-path", "There is no such path"},
 	{errMethod, http.StatusMethodNotAllowed, "method-not-allowed", "This path does not take this method"},

@@ -72,11 +72,6 @@ type Store interface {
 	Ping(context.Context) error // writes and commits something small
 }
 
-// A Checker looks at an instance now. An observer is one.
-type Checker interface {
-	Check(ctx context.Context, instanceID string) (windsock.State, error)
-}
-
 // Deliveries tells how the callbacks to a monitor go. A deliverer is one.
 type Deliveries interface {
 	Delivery(monitorID string) (windsock.Delivery, bool)

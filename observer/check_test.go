@@ -15,6 +15,11 @@ import (
 	"windsock/observer/probe"
 )
 
+// probed is where an instance lies that has only a probe.
+func probed(id string) windsock.Place {
+	return windsock.Place{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: id}, Probed: true}
+}
+
 func TestCheck(t *testing.T) {
 	for _, saw := range []windsock.State{windsock.Running, windsock.Failed, windsock.Unknown} {
 		m := newModel()
@@ -28,9 +33,9 @@ func TestCheck(t *testing.T) {
 		o.Look = func(context.Context, windsock.Probe) probe.Result { return probe.Result{State: saw, Reason: "why"} }
 		bubble(t, o, func(t *testing.T) {
 			pass(time.Minute)
-			got, err := o.Check(t.Context(), "web")
-			if got != saw || err != nil {
-				t.Errorf("got %s, %v, want %s", got, err, saw)
+			got, err := o.Check(t.Context(), probed("web"))
+			if len(got) != 1 || got[0] != (windsock.Look{Source: "probe", State: saw, Reason: "why"}) || err != nil {
+				t.Errorf("got %+v, %v, want %s", got, err, saw)
 			}
 			if len(recorded) != 1 || recorded[0].State != saw || recorded[0].Need != 1 {
 				t.Errorf("recorded %+v, want one statement of %s that is enough", recorded, saw)
@@ -48,9 +53,9 @@ func TestCheckFails(t *testing.T) {
 	o.Look = new(diary).look
 	check := func(t *testing.T, id string, want error, says string) {
 		t.Helper()
-		state, err := o.Check(t.Context(), id)
+		looks, err := o.Check(t.Context(), probed(id))
 		if !errors.Is(err, want) || !strings.Contains(fmt.Sprint(err), says) {
-			t.Errorf("%s: got %s, %v; want %v that says %q", id, state, err, want, says)
+			t.Errorf("%s: got %+v, %v; want %v that says %q", id, looks, err, want, says)
 		}
 	}
 	check(t, "web", windsock.ErrUnavailable, "not running")
@@ -70,7 +75,7 @@ func TestCheckOfWhatGoes(t *testing.T) {
 	o.Look = new(diary).look
 	bubble(t, o, func(t *testing.T) {
 		pass(time.Second)
-		if _, err := o.Check(t.Context(), "web"); !errors.Is(err, windsock.ErrNotFound) {
+		if _, err := o.Check(t.Context(), probed("web")); !errors.Is(err, windsock.ErrNotFound) {
 			t.Errorf("got %v, want ErrNotFound", err)
 		}
 	})
@@ -97,7 +102,7 @@ func TestChecksShareOneLook(t *testing.T) {
 		impatient, leave := context.WithCancel(t.Context())
 		answers := make(chan error)
 		ask := func(ctx context.Context) {
-			_, err := o.Check(ctx, "web")
+			_, err := o.Check(ctx, probed("web"))
 			answers <- err
 		}
 		go ask(impatient) // the first, whose look it is
@@ -139,7 +144,7 @@ func TestChecksAreBounded(t *testing.T) {
 		answers := make(chan error)
 		for i := range maxCallers + 100 {
 			go func() {
-				_, err := o.Check(t.Context(), fmt.Sprint(i))
+				_, err := o.Check(t.Context(), probed(fmt.Sprint(i)))
 				answers <- err
 			}()
 		}
@@ -154,7 +159,7 @@ func TestChecksAreBounded(t *testing.T) {
 		if refused != 100 || most.Load() > maxChecks+1 { // one of the schedule may fall into it
 			t.Errorf("%d refused, want 100; %d looks at a time, want %d", refused, most.Load(), maxChecks)
 		}
-		if _, err := o.Check(t.Context(), "0"); err != nil {
+		if _, err := o.Check(t.Context(), probed("0")); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 	})
@@ -185,7 +190,7 @@ func TestStopDuringChecks(t *testing.T) {
 		answers := make(chan error, 2*maxChecks)
 		for i := range 2 * maxChecks {
 			go func() {
-				_, err := o.Check(t.Context(), fmt.Sprint(i))
+				_, err := o.Check(t.Context(), probed(fmt.Sprint(i)))
 				answers <- err
 			}()
 		}

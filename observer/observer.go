@@ -72,7 +72,7 @@ type Observer struct {
 	loaded   chan struct{} // closed once all probes are scheduled
 	beat     atomic.Pointer[time.Time]
 
-	flights singleflight.Group // of Check, by instance
+	flights singleflight.Group // of Check and CheckAll, by subject
 	callers atomic.Int64       // of Check
 	checks  checks
 }

@@ -31,6 +31,7 @@ type poller struct {
 	hasher  hasher
 	hints   hints
 	sooner  chan struct{} // a full listing is wanted now
+	callers callers       // that wait for it
 
 	fullAt time.Time // when the last full listing began that came to its end
 	status windsock.ProviderStatus
@@ -104,7 +105,7 @@ func (p *poller) recall(ctx context.Context) error {
 				return err
 			}
 			for _, id := range ids {
-				p.known[windsock.Subject{Kind: kind, ID: id}] = known{}
+				p.expect(windsock.Subject{Kind: kind, ID: id})
 				after = id
 			}
 			if len(ids) < page {
@@ -129,20 +130,25 @@ func (p *poller) look(ctx context.Context, full bool) {
 	differ, ok := p.Provider.(Differ)
 	full = full || !ok || p.fullAt.IsZero() || began.Sub(p.fullAt) >= p.Full
 	observe := p.Provider.Observe
+	var waiting []*caller
 	if full {
+		waiting = p.callers.take()
 		p.mu.Lock()
 		p.round++
 		p.mu.Unlock()
 	} else {
 		observe = differ.Changes
 	}
-	err := p.observe(ctx, began, observe)
+	err := p.observe(ctx, began, showing(observe, waiting))
 	if err == nil && full {
 		p.fullAt = began
 		err = p.settle(ctx, began)
 	}
 	if ctx.Err() != nil {
 		return // that it was broken off says nothing of the provider
+	}
+	for _, c := range waiting {
+		c.done <- err
 	}
 	p.note(began, err)
 	limited, cancel := context.WithTimeout(ctx, writeLimit)
@@ -192,7 +198,7 @@ func (p *poller) count() (deployments, instances, unknown int) {
 
 // observe runs one listing, and records each page of it. It gives up when a page takes
 // too long to come.
-func (p *poller) observe(ctx context.Context, began time.Time, list func(context.Context, func([]windsock.Sighting) error) error) error {
+func (p *poller) observe(ctx context.Context, began time.Time, list listing) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	hangs := time.AfterFunc(pageLimit, func() { cancel(fmt.Errorf("no page within %s", pageLimit)) })

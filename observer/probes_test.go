@@ -75,8 +75,8 @@ func TestSeesRealServices(t *testing.T) {
 	await("http", windsock.Failed, "answered 503 Service Unavailable")
 	broken.Store(false)
 	await("http", windsock.Running, "answered 200 OK")
-	if state, err := o.Check(t.Context(), "tcp"); state != windsock.Running || err != nil {
-		t.Errorf("Check: %s, %v", state, err)
+	if looks, err := o.Check(t.Context(), probed("tcp")); windsock.Seen(looks) != windsock.Running || err != nil {
+		t.Errorf("Check: %+v, %v", looks, err)
 	}
 }
 

@@ -80,15 +80,21 @@ func (p *poller) suspicious(missing int) bool {
 // checkOne looks at one thing and records what it sees.
 func (p *poller) checkOne(ctx context.Context, s windsock.Subject) error {
 	began := time.Now()
+	seen, err := p.see(ctx, s)
+	if err != nil {
+		return err
+	}
+	return p.take(ctx, began, []windsock.Sighting{seen})
+}
+
+// see looks at one thing.
+func (p *poller) see(ctx context.Context, s windsock.Subject) (windsock.Sighting, error) {
 	limited, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	seen, err := p.Provider.Check(limited, s)
-	switch {
-	case errors.Is(err, windsock.ErrNotFound):
-		seen = vanished(s, "the provider does not have it")
-	case err != nil:
-		return err
+	if errors.Is(err, windsock.ErrNotFound) {
+		seen, err = vanished(s, "the provider does not have it"), nil
 	}
 	seen.Subject = s
-	return p.take(ctx, began, []windsock.Sighting{seen})
+	return seen, err
 }
