@@ -72,6 +72,8 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("PATCH", "/api/instances/web-3", s.example("patchInstance", "slower"), "Content-Type", patchType).want(200)
 	s.call("POST", "/api/instances/web-3/check", "").want(200)
 	s.call("POST", "/api/deployments/shop/check", "").want(200)
+	s.call("GET", "/api/instances/web-1/availability", "").want(200)
+	s.call("GET", "/api/deployments/shop/availability?from=2026-01-02T15:04:05Z", "").want(200)
 	s.call("GET", "/api/instances/web-1", "").want(200)
 	s.call("GET", "/api/instances?deployment=shop&limit=1", "").want(200)
 	s.call("DELETE", "/api/instances/web-1/evidence/agent", "").want(204)

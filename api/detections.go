@@ -96,10 +96,9 @@ func (s *Server) observation(ctx context.Context, d detection, subject windsock.
 		return o, err
 	}
 	if d.DetectedAt != "" {
-		if o.ObservedAt, err = time.Parse(time.RFC3339Nano, d.DetectedAt); err != nil || o.ObservedAt.Unix() <= 0 {
-			return o, windsock.Invalid("detected_at", "want a time since 1970 as in 2026-01-02T15:04:05.678901Z, got %q", windsock.Clip(d.DetectedAt))
+		if o.ObservedAt, err = parseTime("detected_at", d.DetectedAt); err != nil {
+			return o, err
 		}
-		o.ObservedAt = o.ObservedAt.UTC().Truncate(time.Microsecond)
 	}
 	if d.TTL != nil {
 		if o.TTL = time.Duration(*d.TTL); o.TTL <= 0 || o.TTL > windsock.MaxTTL {

@@ -110,3 +110,24 @@ func (q *query) duration(name string, absent, most time.Duration) time.Duration 
 	}
 	return time.Duration(d)
 }
+
+// time is zero when it is not there.
+func (q *query) time(name string) (t time.Time) {
+	if !q.Has(name) {
+		return t
+	}
+	t, err := parseTime(name, q.Get(name))
+	if q.err == nil {
+		q.err = err
+	}
+	return t
+}
+
+// parseTime reads the time in a field, to the microsecond.
+func parseTime(field, text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Unix() <= 0 {
+		return t, windsock.Invalid(field, "want a time since 1970 as in 2026-01-02T15:04:05.678901Z, got %q", windsock.Clip(text))
+	}
+	return t.UTC().Truncate(time.Microsecond), nil
+}

@@ -37,6 +37,9 @@ type Model interface {
 	Instance(ctx context.Context, id string) (windsock.Instance, error)
 	Instances(context.Context, windsock.Filter) ([]windsock.Instance, error)
 
+	// Availability has zero times be a day ago, and now.
+	Availability(ctx context.Context, of windsock.Subject, from, to time.Time) (windsock.Availability, error)
+
 	ClearEvidence(ctx context.Context, of windsock.Subject, source string) error
 	Pools(context.Context) ([]windsock.Pool, error)
 	Providers(context.Context) ([]windsock.ProviderStatus, error)
@@ -134,6 +137,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/deployments/{id}/instances", []string{"state", "drift", "stale", "assembly", "limit", "after"}, s.listMembers(instances)},
 		{"DELETE", "/api/deployments/{id}/evidence/{source}", nil, deployments.clear},
 		{"POST", "/api/deployments/{id}/check", nil, s.checkDeployment},
+		{"GET", "/api/deployments/{id}/availability", []string{"from", "to"}, s.availability(windsock.KindDeployment)},
 
 		{"GET", "/api/instances", []string{"state", "drift", "stale", "provider", "pool", "deployment", "assembly", "limit", "after"}, instances.list},
 		{"GET", "/api/instances/{id}", []string{"await", "timeout"}, instances.show},
@@ -142,6 +146,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/api/instances/{id}", nil, instances.remove},
 		{"DELETE", "/api/instances/{id}/evidence/{source}", nil, instances.clear},
 		{"POST", "/api/instances/{id}/check", nil, s.checkInstance},
+		{"GET", "/api/instances/{id}/availability", []string{"from", "to"}, s.availability(windsock.KindInstance)},
 
 		{"GET", "/api/providers", nil, s.listProviders},
 		{"GET", "/api/pools", nil, s.listPools},

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"sort"
 	"strings"
 	"time"
 
@@ -120,17 +119,11 @@ func (r *Retention) old(ctx context.Context, times int64) (int64, error) {
 		return 0, err
 	}
 	cutoff := micros(r.Store.now().Add(-time.Duration(times) * r.Age))
-	n := sort.Search(int(l.Head-l.Pruned), func(i int) bool { // times rise with seq, but for a clock that was set back
-		var at int64
-		if err == nil {
-			err = r.Store.read.GetContext(ctx, &at, `SELECT at FROM events WHERE seq = ?`, l.Pruned+1+int64(i))
-		}
-		return at >= cutoff
-	})
+	first, err := seqAt(reader{ctx, r.Store.read}, l, cutoff)
 	if err != nil {
-		return 0, unavailable(err)
+		return 0, err
 	}
-	seq := max(l.Pruned+int64(n), l.Head-times*r.Events)
+	seq := max(first-1, l.Head-times*r.Events)
 	if seq <= l.Pruned {
 		return 0, nil
 	}
