@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,8 @@ type commands struct {
 	Serve       ServeCmd       `cmd:"" help:"Run the service."`
 	Listen      ListenCmd      `cmd:"" help:"Receive callbacks and print them."`
 	Verify      VerifyCmd      `cmd:"" help:"Check the signature of a callback."`
+	Check       CheckCmd       `cmd:"" help:"Look at a deployment or an instance now, as a Nagios plugin."`
+	Wait        WaitCmd        `cmd:"" help:"Wait until a deployment or an instance is in a state."`
 	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
@@ -36,7 +39,7 @@ type stdio struct {
 }
 
 // run does what args ask for until it is done or ctx ends, and returns the exit status:
-// 1 when it failed, 2 when it was not understood.
+// 1 when it failed, 2 when it was not understood; a command may have others.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var cmds commands
 	helped := false
@@ -58,9 +61,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "windsock: %v; see windsock --help\n", err)
 		return 2
 	}
-	if err := asked.Run(); err != nil {
+	var status exit
+	switch err := asked.Run(); {
+	case errors.As(err, &status):
+		return int(status)
+	case err != nil:
 		fmt.Fprintf(stderr, "windsock: %v\n", err)
 		return 1
 	}
 	return 0
 }
+
+// exit is the status with which a command ends that has said why.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
