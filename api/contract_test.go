@@ -18,6 +18,7 @@ import (
 
 func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s := open(t, func(srv *api.Server) {
+		srv.Lister = listed{Things: []windsock.Shown{{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: "any id"}, State: windsock.Running}}}
 		srv.Checker, srv.Pinger = eyes{"shop": {running}, "web-3": {running}}, pongs{Taken: true, Status: 200}
 	})
 
@@ -84,6 +85,8 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.call("GET", "/api/providers", "").want(200)
+	s.call("GET", "/api/providers/static", "").want(200)
+	s.call("GET", "/api/providers/static/listing?limit=1", "").want(200)
 	s.call("GET", "/api/pools", "").want(200)
 	s.call("GET", "/api/events?after=0&limit=1000&wait=1s", "").want(200)
 	s.call("GET", "/livez", "").want(200)

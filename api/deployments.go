@@ -47,16 +47,6 @@ func (s *Server) listMembers(instances *model[windsock.InstanceSpec, windsock.In
 	}
 }
 
-func (s *Server) listProviders(w http.ResponseWriter, r *http.Request) error {
-	providers, err := s.Store.Providers(r.Context())
-	if err != nil {
-		return err
-	}
-	return represent(w, r, http.StatusOK, struct {
-		Providers []windsock.ProviderStatus `json:"providers"`
-	}{orEmpty(providers)})
-}
-
 func (s *Server) listPools(w http.ResponseWriter, r *http.Request) error {
 	pools, err := s.Store.Pools(r.Context())
 	if err != nil {

@@ -21,6 +21,7 @@ var (
 	errTooLarge    = errors.New("the body is larger than 1 MiB")
 	errExists      = errors.New("there is one with this id already")
 	errUnobserved  = errors.New("it has no probe, and no provider that is observed here knows it, so nothing can look at it")
+	errUnlisted    = errors.New("this process does not observe it, so it cannot be listed")
 	errNoObserver  = errors.New("this process does not observe; ask one that does")
 	errNoDeliverer = errors.New("this process does not call back; ask one that does")
 	errNotReady    = errors.New("not ready")
@@ -48,6 +49,7 @@ var faults = []fault{
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "unavailable", "The store did not answer in time"},
 	{errExists, http.StatusConflict, "conflict", "What is there contradicts the request"},
 	{errUnobserved, http.StatusConflict, "not-probed", "Nothing looks at it"},
+	{errUnlisted, http.StatusConflict, "not-observed", "It is not observed here"},
 	{errCrossOrigin, http.StatusForbidden, "cross-origin", "Browsers may not send this"},
 	{errNoPath, http.StatusNotFound, "no-such-path", "There is no such path"},
 	{errMethod, http.StatusMethodNotAllowed, "method-not-allowed", "This path does not take this method"},

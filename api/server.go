@@ -80,11 +80,12 @@ type Deliveries interface {
 	Delivery(monitorID string) (windsock.Delivery, bool)
 }
 
-// Server answers HTTP requests. Every field but Checker, Deliveries, Pinger, Ready,
-// Plugins and ID has to be set.
+// Server answers HTTP requests. Every field but Checker, Lister, Deliveries,
+// Pinger, Ready, Plugins and ID has to be set.
 type Server struct {
 	Store      Store
 	Checker    Checker    // nil: this process observes nothing
+	Lister     Lister     // nil: as well
 	Deliveries Deliveries // nil: this process delivers nothing
 	Pinger     Pinger     // nil: as well
 	Ready      []Beat     // the loops without which this process is not ready
@@ -149,6 +150,8 @@ func (s *Server) routes() []route {
 		{"GET", "/api/instances/{id}/availability", []string{"from", "to"}, s.availability(windsock.KindInstance)},
 
 		{"GET", "/api/providers", nil, s.listProviders},
+		{"GET", "/api/providers/{id}", nil, s.showProvider},
+		{"GET", "/api/providers/{id}/listing", []string{"limit"}, s.showListing},
 		{"GET", "/api/pools", nil, s.listPools},
 		{"GET", "/api/events", []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
 

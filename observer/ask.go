@@ -72,20 +72,12 @@ func (c *callers) take() []*caller {
 	return list
 }
 
-// showing is a listing that is shown to callers, too.
-func showing(list listing, to []*caller) listing {
-	if len(to) == 0 {
-		return list
-	}
-	return func(ctx context.Context, page func([]windsock.Sighting) error) error {
-		return list(ctx, func(sightings []windsock.Sighting) error {
-			for i := range sightings {
-				for _, c := range to {
-					c.show(&sightings[i])
-				}
-			}
-			return page(sightings)
-		})
+// show shows a page of a listing to callers.
+func show(page []windsock.Sighting, to []*caller) {
+	for _, c := range to {
+		for i := range page {
+			c.show(&page[i])
+		}
 	}
 }
 

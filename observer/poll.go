@@ -32,6 +32,7 @@ type poller struct {
 	hints   hints
 	sooner  chan struct{} // a full listing is wanted now
 	callers callers       // that wait for it
+	dryRuns chan func()   // take their turn
 
 	fullAt time.Time // when the last full listing began that came to its end
 	status windsock.ProviderStatus
@@ -56,7 +57,7 @@ func newPoller(s Source, m Model, log *slog.Logger, metrics *Metrics) *poller {
 	s.Full = cmp.Or(s.Full, fullAfter*s.Every)
 	return &poller{
 		Source: s, model: m, log: log.With("provider", s.ID), metrics: metrics,
-		hasher: newHasher(), hints: newHints(), sooner: make(chan struct{}, 1),
+		hasher: newHasher(), hints: newHints(), sooner: make(chan struct{}, 1), dryRuns: make(chan func()),
 		known:  map[windsock.Subject]known{},
 		status: windsock.ProviderStatus{ID: s.ID, Kind: s.Kind, Every: windsock.Duration(s.Every)},
 	}
@@ -89,6 +90,9 @@ func (p *poller) run(ctx context.Context) {
 			return
 		case <-p.sooner:
 			full = true
+		case dryRun := <-p.dryRuns:
+			dryRun()
+			continue
 		case <-timer.C:
 		}
 		p.look(ctx, full)
@@ -139,7 +143,10 @@ func (p *poller) look(ctx context.Context, full bool) {
 	} else {
 		observe = differ.Changes
 	}
-	err := p.observe(ctx, began, showing(observe, waiting))
+	err := p.observe(ctx, observe, func(ctx context.Context, page []windsock.Sighting) error {
+		show(page, waiting)
+		return p.take(ctx, began, page)
+	})
 	if err == nil && full {
 		p.fullAt = began
 		err = p.settle(ctx, began)
@@ -196,9 +203,9 @@ func (p *poller) count() (deployments, instances, unknown int) {
 	return deployments, instances, unknown
 }
 
-// observe runs one listing, and records each page of it. It gives up when a page takes
+// observe runs one listing, and hands on each page of it. It gives up when a page takes
 // too long to come.
-func (p *poller) observe(ctx context.Context, began time.Time, list listing) error {
+func (p *poller) observe(ctx context.Context, list listing, page func(context.Context, []windsock.Sighting) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	hangs := time.AfterFunc(pageLimit, func() { cancel(fmt.Errorf("no page within %s", pageLimit)) })
@@ -209,7 +216,7 @@ func (p *poller) observe(ctx context.Context, began time.Time, list listing) err
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		return p.take(ctx, began, sightings)
+		return page(ctx, sightings)
 	})
 	if cause := context.Cause(ctx); cause != nil { // whatever it makes of that
 		return cause

@@ -58,7 +58,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
 	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin, Grace: drain}
 	srv := &api.Server{
-		Store: st, Checker: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins,
+		Store: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(),
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
 		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}, {Name: "observer", Beat: obs.Beat, Max: deadAfter}, {Name: "deliverer", Beat: dlv.Beat, Max: deadAfter}},
