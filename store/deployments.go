@@ -145,6 +145,7 @@ func (t *tx) removeDeployment(id string) {
 	t.exec(`DELETE FROM evidence WHERE kind = 'instance' AND subject_id IN (SELECT id FROM instances WHERE deployment_id = ?)`, id)
 	t.exec(`DELETE FROM evidence WHERE kind = 'deployment' AND subject_id = ?`, id)
 	t.exec(`DELETE FROM instances WHERE deployment_id = ?`, id)
+	t.endSpans([]string{id})
 	t.exec(`DELETE FROM deployments WHERE id = ?`, id)
 }
 

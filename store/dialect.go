@@ -60,6 +60,10 @@ func set(ids []string) any {
 	return string(data)
 }
 
+// greatest is the function that returns the greatest of its arguments; PostgreSQL
+// calls it so.
+const greatest = "max"
+
 // unavailable wraps an error of a write as one that another try may not meet, unless a
 // constraint was broken, which is a fault of ours.
 func unavailable(err error) error {

@@ -63,7 +63,7 @@ func (m *Metrics) watch(s *Store) {
 		return
 	}
 	m.watched.Do(func() {
-		m.reg.MustRegister(states{s}, logSize{s},
+		m.reg.MustRegister(states{s}, spans{s}, logSize{s},
 			collectors.NewDBStatsCollector(s.write.DB, "write"), collectors.NewDBStatsCollector(s.read.DB, "read"))
 	})
 }

@@ -20,6 +20,7 @@ type deployment struct {
 	tally   windsock.Tally // of all its members
 	cause   string         // the source that just spoke about the deployment itself, if one did
 	looks   time.Duration  // that whoever just spoke of it or its members takes for three looks
+	left    bool           // the state that the database has
 }
 
 // An instance is a row of its table, with its evidence.
@@ -341,6 +342,7 @@ func (w *working) roll(d *deployment) (seq int64) {
 	d.credit(e, d.cause)
 	was := d.deploymentRow
 	news, flags := d.set(state, reason, v, d.Expected, w.now)
+	d.left = d.left || news
 	e.Stale, e.Suspect = d.Stale, d.Suspect
 	switch {
 	case news:
@@ -448,6 +450,14 @@ func (w *working) flush() {
 			i.changed = false
 		}
 	}
+	var left []string
+	for id, d := range w.deployments {
+		if d.left {
+			left = append(left, id)
+			d.left = false
+		}
+	}
+	w.endSpans(left)
 	for _, id := range slices.Sorted(maps.Keys(w.deployments)) {
 		d := w.deployments[id]
 		w.saveEvidence(windsock.KindDeployment, d.ID, &d.body)
