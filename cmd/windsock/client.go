@@ -21,10 +21,10 @@ type subject struct {
 	JSON bool   `name:"json" help:"Print what windsock answers."`
 }
 
-// Validate refuses an URL that nothing can be asked at.
+// Validate refuses a URL that nothing can be asked at.
 func (s *subject) Validate() error {
 	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return windsock.Invalid("--url", "want an URL as http://127.0.0.1:8080")
+		return windsock.Invalid("--url", "want a URL such as http://127.0.0.1:8080")
 	}
 	return nil
 }
