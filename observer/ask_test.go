@@ -262,6 +262,7 @@ func TestAListingThatIsNoAnswer(t *testing.T) {
 		c.breakWith(nil)
 		c.set(fleet(10)...)
 		check(errMissed.Error(), maxSingles-8)
+		check(errMissed.Error(), maxSingles-8) // to ask again at once is no second opinion
 	})
 }
 
@@ -304,5 +305,40 @@ func TestStopDuringAListingThatIsAskedFor(t *testing.T) {
 			t.Errorf("afterwards: %v, want ErrUnavailable", err)
 		}
 		pass(2 * time.Second)
+	})
+}
+
+// Who lost our rights finds nothing, one by one as in a listing.
+func TestSingleLooksDoNotLoseMost(t *testing.T) {
+	c := &cloud{things: fleet(11)}
+	asking(t, newModel(), c, func(t *testing.T, o *Observer, recorded func() string) {
+		pass(9 * time.Second)
+		recorded()
+		c.set()
+		count := func() (gone, unsure int) {
+			got, err := o.CheckAll(t.Context(), all(11))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range got {
+				if windsock.Seen(l.Looks) == windsock.Gone {
+					gone++
+				} else if l.Looks[0].Error == errLost.Error() {
+					unsure++
+				}
+			}
+			return gone, unsure
+		}
+		if gone, unsure := count(); gone != 6 || unsure != 6 { // half of 12
+			t.Errorf("%d are gone, of %d it is not sure", gone, unsure)
+		}
+		if n := len(strings.Fields(recorded())); n != 6 {
+			t.Errorf("%d were recorded", n)
+		}
+		c.set(fleet(11)...)
+		rounds(2)
+		if got := recorded(); strings.Contains(got, "gone") || strings.Count(got, "running") != 6 {
+			t.Errorf("when they are back: %s", got)
+		}
 	})
 }

@@ -38,9 +38,12 @@ type poller struct {
 	status windsock.ProviderStatus
 	failed bool // the last look
 
-	mu    sync.Mutex // held from the comparison until it is recorded
-	known map[windsock.Subject]known
-	round uint32 // of full listings
+	mu       sync.Mutex // held from the comparison until it is recorded
+	known    map[windsock.Subject]known
+	round    uint32    // of full listings
+	missedAt time.Time // when a listing began that counted as another one
+	total    int       // things known when the last of them came to its end that was not suspicious
+	lost     int       // of these, how many single looks have not found since
 }
 
 // known is what is remembered of a thing, by the provider's id. It is not gone.

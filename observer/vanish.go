@@ -13,11 +13,12 @@ import (
 // settle decides what a full listing says by what it does not show. A thing is gone when
 // two such listings in a row do not have it, or one does not and a single look finds
 // nothing. Where more than half of all vanish at once a single look is not trusted
-// either: whoever lost our rights, or half of its database, answers as if nothing had
-// ever been there.
+// either, nor a listing right after the other: whoever lost our rights, or half of its
+// database, answers as if nothing had ever been there.
 func (p *poller) settle(ctx context.Context, began time.Time) error {
-	missing, gone := p.missing()
-	if len(missing) > 0 && !p.suspicious(len(missing)+len(gone)) {
+	missing, gone := p.missing(began)
+	if !p.suspicious(len(missing) + len(gone)) {
+		p.trust()
 		for _, s := range missing[:min(len(missing), confirm)] {
 			if err := p.checkOne(ctx, s); ctx.Err() != nil {
 				return err
@@ -47,15 +48,21 @@ func vanished(s windsock.Subject, reason string) windsock.Sighting {
 
 // missing returns, in order, what the listing that just came to its end did not have:
 // for the first time, and not for the first.
-func (p *poller) missing() (once, twice []windsock.Subject) {
+func (p *poller) missing(began time.Time) (once, twice []windsock.Subject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	another := began.Sub(p.missedAt) >= p.Every/2 // else a fault has had no time to pass
+	if another {
+		p.missedAt = began
+	}
 	for s, k := range p.known {
 		if k.round == p.round {
 			continue
 		}
-		k.missed++
-		p.known[s] = k
+		if another || k.missed == 0 {
+			k.missed++
+			p.known[s] = k
+		}
 		if k.missed == 1 {
 			once = append(once, s)
 		} else {
@@ -93,8 +100,35 @@ func (p *poller) see(ctx context.Context, s windsock.Subject) (windsock.Sighting
 	defer cancel()
 	seen, err := p.Provider.Check(limited, s)
 	if errors.Is(err, windsock.ErrNotFound) {
+		if !p.lose(s) {
+			return seen, errLost
+		}
 		seen, err = vanished(s, "the provider does not have it"), nil
 	}
 	seen.Subject = s
 	return seen, err
+}
+
+// errLost says why single looks are not trusted.
+var errLost = errors.New("too much was not found at once, the next listings have to agree")
+
+// trust lets single looks lose as much as a listing may.
+func (p *poller) trust() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost, p.total = 0, len(p.known)
+}
+
+// lose counts what single looks do not find, and reports whether it may be gone.
+func (p *poller) lose(s windsock.Subject) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, there := p.known[s]; !there {
+		return true
+	}
+	if p.lost+1 >= guardFrom && 2*(p.lost+1) > p.total {
+		return false
+	}
+	p.lost++
+	return true
 }
