@@ -12,10 +12,10 @@ type Member struct {
 	State    State
 }
 
-// AsMember returns how an instance counts: one that was stopped on request is not
-// expected to run, whatever its owner declared before.
+// AsMember returns how an instance counts: one that was stopped or deleted on request is
+// not expected to run, whatever its owner declared before.
 func AsMember(expected State, v Verdict) Member {
-	if v.Requested && (v.State == Stopped || v.State == Stopping) {
+	if v.Requested && (v.State == Stopped || v.State == Stopping || v.State == Gone) {
 		expected = Stopped
 	}
 	return Member{Expected: expected, State: v.State}

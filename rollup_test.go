@@ -194,8 +194,8 @@ func TestStoppedOnRequestIsNotExpectedToRun(t *testing.T) {
 		"stopped on request":      {Running, Verdict{State: Stopped, Requested: true}, idle(Stopped)},
 		"stopping on request":     {Running, Verdict{State: Stopping, Requested: true}, idle(Stopping)},
 		"stopped by itself":       {Running, Verdict{State: Stopped}, due(Stopped)},
+		"deleted on request":      {Running, Verdict{State: Gone, Requested: true}, idle(Gone)},
 		"failed, though asked to": {Running, Verdict{State: Failed, Requested: true}, due(Failed)},
-		"gone, though asked to":   {Running, Verdict{State: Gone, Requested: true}, due(Gone)},
 		"running on request":      {Running, Verdict{State: Running, Requested: true}, due(Running)},
 		"stopped as expected":     {Stopped, Verdict{State: Stopped}, idle(Stopped)},
 		"gone as expected":        {Gone, Verdict{State: Gone}, Member{Expected: Gone, State: Gone}},
@@ -208,6 +208,7 @@ func TestStoppedOnRequestIsNotExpectedToRun(t *testing.T) {
 	}
 	rollupCases{
 		"one of three was stopped on request": {members: Tally{due(Running): 2, AsMember(Running, Verdict{State: Stopped, Requested: true}): 1}, want: Running},
+		"one of three was deleted on request": {members: Tally{due(Running): 2, AsMember(Running, Verdict{State: Gone, Requested: true}): 1}, want: Running},
 		"all three were":                      {members: Tally{AsMember(Running, Verdict{State: Stopped, Requested: true}): 3}, want: Stopped},
 		"all three stopped by themselves":     {members: Tally{AsMember(Running, Verdict{State: Stopped}): 3}, want: Failed},
 	}.run(t)
