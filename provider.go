@@ -20,7 +20,7 @@ type Sighting struct {
 // A Description is what a provider says that a thing is. What it says takes the place of
 // what it said before, and of what others declared.
 type Description struct {
-	Deployment string // of an instance: the provider's id of its deployment, which is to be described first
+	Deployment string // of an instance: the provider's id of its deployment, which is to be described first; "": what the instance is cannot be told for now
 	Name       string
 	Pool       string // of a deployment
 	Assembly   string // of an instance

@@ -250,10 +250,13 @@ func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock
 			}
 			news = append(news, *s)
 		} else {
+			if !old && undescribed(s) {
+				continue
+			}
 			was := k.sums
 			k.lookAt, k.round, k.missed, k.unknown = began, p.round, 0, s.State == windsock.Unknown
 			p.known[s.Subject] = k
-			if was != p.hasher.sums(s) {
+			if was != p.sums(s) {
 				news = append(news, *s)
 			}
 		}
@@ -280,7 +283,7 @@ func (p *poller) record(ctx context.Context, news []windsock.Sighting) error {
 			State: s.State, Raw: s.Raw, Reason: windsock.CutReason(s.Reason), Requested: s.Requested,
 			Promise: windsock.LostAfter * p.Every,
 		}
-		if s.State != windsock.Gone && p.known[s.Subject].sums.description != p.hasher.sums(s).description {
+		if s.State != windsock.Gone && p.known[s.Subject].sums.description != p.sums(s).description {
 			batch[i].As = &s.Description
 		}
 	}
@@ -299,7 +302,7 @@ func (p *poller) record(ctx context.Context, news []windsock.Sighting) error {
 // remember notes that a sighting was recorded. One that was not is new the next time.
 func (p *poller) remember(s *windsock.Sighting, err error) {
 	k := p.known[s.Subject]
-	k.sums = p.hasher.sums(s)
+	k.sums = p.sums(s)
 	if err != nil {
 		k.sums = sums{}
 		if !errors.Is(err, windsock.ErrNotFound) { // removed from the model: declared again by the next listing
@@ -311,6 +314,21 @@ func (p *poller) remember(s *windsock.Sighting, err error) {
 		return
 	}
 	p.known[s.Subject] = k
+}
+
+// undescribed reports whether the provider cannot tell for now what the thing is.
+func undescribed(s *windsock.Sighting) bool {
+	return s.Kind == windsock.KindInstance && s.Deployment == ""
+}
+
+// sums are those to be remembered of a sighting: what cannot be described for now is
+// what it was. p.mu is held.
+func (p *poller) sums(s *windsock.Sighting) sums {
+	sums := p.hasher.sums(s)
+	if undescribed(s) {
+		sums.description = p.known[s.Subject].sums.description
+	}
+	return sums
 }
 
 // forget has everything recorded anew by the next full listing.

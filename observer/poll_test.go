@@ -317,6 +317,44 @@ func TestAListingThatFailsMarksNothingGone(t *testing.T) {
 	}
 }
 
+// A listing that comes to its end and yet leaves things out, as Nova's does for a cell
+// that is down, is found out by single looks.
+func TestAListingThatLeavesThingsOutMarksNothingGone(t *testing.T) {
+	c := &cloud{things: fleet(200)}
+	m := newModel()
+	poll(t, m, c, func(recorded func() string) {
+		recorded()
+		c.with(func() {
+			c.check = func(s windsock.Subject) (windsock.Sighting, error) { return server(s.ID, windsock.Unknown), nil }
+		})
+		c.set(fleet(100)...)
+		rounds(5)
+		if got := recorded(); strings.Contains(got, "gone") || !strings.Contains(got, "unknown") {
+			t.Errorf("recorded %q", got)
+		}
+		if st := m.lastSaved(); !strings.Contains(st.LastError, "leaves out") {
+			t.Errorf("the status is %+v", st)
+		}
+	})
+}
+
+// What a thing is may be unknown for a while, too; that does not make it another one.
+func TestWhatCannotBeDescribedStaysWhatItIs(t *testing.T) {
+	c := &cloud{things: fleet(2)}
+	poll(t, newModel(), c, func(recorded func() string) {
+		recorded()
+		bare := func(id string) windsock.Sighting {
+			return windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: id}, State: windsock.Unknown, Raw: "UNKNOWN"}
+		}
+		c.set(stack("d"), bare("s00"), bare("s01"), bare("new"))
+		rounds(2)
+		want(t, recorded(), "s00>unknown s01>unknown")
+		c.set(fleet(2)...)
+		rounds(2)
+		want(t, recorded(), "s00>running s01>running")
+	})
+}
+
 func TestWhatVanishedWhileWeWereAwayIsGone(t *testing.T) {
 	c := &cloud{things: fleet(1)}
 	m := newModel()

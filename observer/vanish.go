@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,9 +15,18 @@ import (
 // two such listings in a row do not have it, or one does not and a single look finds
 // nothing. Where more than half of all vanish at once a single look is not trusted
 // either, nor a listing right after the other: whoever lost our rights, or half of its
-// database, answers as if nothing had ever been there.
+// database, answers as if nothing had ever been there. Where single looks find what two
+// listings did not have, these leave things out, and nothing is gone.
 func (p *poller) settle(ctx context.Context, began time.Time) error {
 	missing, gone := p.missing(began)
+	for _, s := range gone[:min(len(gone), confirm)] {
+		if err := p.checkOne(ctx, s); ctx.Err() != nil {
+			return err
+		}
+	}
+	if found := p.found(gone); found > 0 {
+		return fmt.Errorf("the listing leaves out what is there: %d of %d things that it did not have twice", found, min(len(gone), confirm))
+	}
 	if !p.suspicious(len(missing) + len(gone)) {
 		p.trust()
 		for _, s := range missing[:min(len(missing), confirm)] {
@@ -30,16 +40,27 @@ func (p *poller) settle(ctx context.Context, began time.Time) error {
 	for part := range slices.Chunk(gone, recordSize) {
 		var news []windsock.Sighting
 		for _, s := range part {
-			if p.known[s].lookAt.After(began) { // somebody saw it since
-				continue
+			if k, ok := p.known[s]; ok && !k.lookAt.After(began) { // nobody saw it since
+				news = append(news, vanished(s, "two listings in a row did not have it"))
 			}
-			news = append(news, vanished(s, "two listings in a row did not have it"))
 		}
 		if err := p.record(ctx, news); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// found returns how many things were seen by a single look since the listing missed them.
+func (p *poller) found(gone []windsock.Subject) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range gone {
+		if k, ok := p.known[s]; ok && k.missed == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func vanished(s windsock.Subject, reason string) windsock.Sighting {
