@@ -24,6 +24,7 @@ type Config struct {
 	Plugins     []string
 	Targets     monitors.Targets
 	Origin      string
+	Providers   []ProviderConfig
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
 }
@@ -43,6 +44,7 @@ type fileConfig struct {
 	Plugins     []string         `json:"plugins"`
 	Targets     monitors.Targets `json:"targets"`
 	Origin      string           `json:"origin"`
+	Providers   []fileProvider   `json:"providers"`
 	Deployments []fileDeployment `json:"deployments"`
 }
 
@@ -72,7 +74,7 @@ func parseConfig(path string, text []byte) (Config, error) {
 	}
 	var file fileConfig
 	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
-		return Config{}, doc.explain(err)
+		return Config{}, doc.explain("", err)
 	}
 	if err := file.checkSettings(); err != nil {
 		return Config{}, doc.locate("", err)
@@ -108,6 +110,10 @@ func (f *fileConfig) checkSettings() error {
 // flatten completes and checks what is declared, and sorts it by kind.
 func (f *fileConfig) flatten(doc *document) (Config, error) {
 	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets, Origin: f.Origin}
+	var err error
+	if c.Providers, err = f.providers(doc); err != nil {
+		return Config{}, err
+	}
 	known := declared{}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
@@ -169,13 +175,14 @@ func (d *document) locate(at jsontext.Pointer, err error) error {
 	return d.errorAt(at, field.Detail)
 }
 
-// explain says where in the file, and how, it is not what we read.
-func (d *document) explain(err error) error {
+// explain says where in the file, at or below the pointer, and how, it is not what we
+// read.
+func (d *document) explain(at jsontext.Pointer, err error) error {
 	var wrong *json.SemanticError
 	if !errors.As(err, &wrong) {
 		return fmt.Errorf("%s: %w", d.path, err)
 	}
-	at := wrong.JSONPointer
+	at += wrong.JSONPointer
 	var field *windsock.FieldError
 	switch {
 	case errors.Is(err, json.ErrUnknownName):

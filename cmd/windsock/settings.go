@@ -58,6 +58,7 @@ type ServeOptions struct {
 	Targets     monitors.Targets
 	Origin      string
 	Keep        KeepConfig
+	Providers   []ProviderConfig
 	File        bool                      // there is one
 	Deployments []windsock.DeploymentSpec // as it declares them
 	Instances   []windsock.InstanceSpec
@@ -126,6 +127,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 			Horizon: file.Keep.Horizon,
 		},
 		File:        c.Config != "",
+		Providers:   file.Providers,
 		Deployments: file.Deployments,
 		Instances:   file.Instances,
 	}
@@ -194,8 +196,8 @@ func logHandler(format string, w io.Writer, level slog.Leveler) (slog.Handler, e
 // reload reads the file again at each hangup and hands on what it says, until ctx ends.
 // A file that is no good changes nothing. The other settings but the level of the
 // log stay what they are until the next start.
-// A file that is no good changes nothing. The address, the database and how much of the
-// log is kept stay what they are until the next start.
+// A file that is no good changes nothing. The address, the database, the providers and how
+// much of the log is kept stay what they are until the next start.
 func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, level *slog.LevelVar, log *slog.Logger) {
 	for {
 		select {

@@ -131,14 +131,14 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-// The configuration file of the README is one.
+// The configuration files of the README are parts of one.
 func TestConfigurationFile(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
 	build(t, dir)
-	_, text, _ := strings.Cut(read(t, "README.md"), "```yaml\n")
-	text, _, found := strings.Cut(text, "```")
-	if !found {
-		t.Fatal("README.md has no yaml block")
+	text := ""
+	for _, block := range strings.Split(read(t, "README.md"), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		text += block
 	}
 	text = strings.NewReplacer("8080", port, "/var/lib/windsock", dir).Replace(text)
 	if err := os.WriteFile(filepath.Join(dir, "windsock.yaml"), []byte(text), 0o600); err != nil {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"windsock"
+	"windsock/observer"
+	"windsock/observer/openstack"
+)
+
+// kinds are the providers there are. To add one takes a line.
+var kinds = map[string]kind{
+	"openstack": kindOf(openstack.New),
+}
+
+// A kind reads what the file says of a provider, beside what it says of any, and returns
+// what makes it.
+type kind func(settings jsontext.Value) (maker, error)
+
+type maker func(*slog.Logger) observer.Provider
+
+// kindOf is the kind of the providers that are made so. Nothing is asked of them yet.
+func kindOf[C any, P observer.Provider](make func(C, *slog.Logger) (P, error)) kind {
+	return func(settings jsontext.Value) (maker, error) {
+		var c C
+		if err := json.Unmarshal(settings, &c, json.RejectUnknownMembers(true)); err != nil {
+			return nil, err
+		}
+		if _, err := make(c, slog.New(slog.DiscardHandler)); err != nil {
+			return nil, err
+		}
+		return func(log *slog.Logger) observer.Provider {
+			p, _ := make(c, log) // just now it could be
+			return p
+		}, nil
+	}
+}
+
+// ProviderConfig is a provider that the file names.
+type ProviderConfig struct {
+	ID    string
+	Kind  string
+	Every time.Duration
+	Full  time.Duration
+	make  maker
+}
+
+// source makes the provider.
+func (c *ProviderConfig) source(log *slog.Logger) observer.Source {
+	return observer.Source{ID: c.ID, Kind: c.Kind, Every: c.Every, Full: c.Full, Provider: c.make(log.With("provider", c.ID))}
+}
+
+// fileProvider is a provider as it stands in the file.
+type fileProvider struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Interval windsock.Duration `json:"interval"`
+	Full     windsock.Duration `json:"full"`
+	Settings jsontext.Value    `json:",embed"` // of its kind
+}
+
+// providers checks what the file says of providers.
+func (f *fileConfig) providers(doc *document) (list []ProviderConfig, err error) {
+	for i := range f.Providers {
+		p := &f.Providers[i]
+		at := jsontext.Pointer("/providers").AppendToken(strconv.Itoa(i))
+		if err := p.check(); err != nil {
+			return nil, doc.locate(at, err)
+		}
+		if p.ID == "static" || slices.ContainsFunc(list, func(other ProviderConfig) bool { return other.ID == p.ID }) {
+			return nil, doc.locate(at, windsock.Invalid("id", "%q is taken", p.ID))
+		}
+		make, err := kinds[p.Kind](jsontext.Value(cmp.Or(string(p.Settings), "{}")))
+		var wrong *json.SemanticError
+		if errors.As(err, &wrong) {
+			return nil, doc.explain(at, err)
+		}
+		if err != nil {
+			return nil, doc.locate(at, err)
+		}
+		list = append(list, ProviderConfig{ID: p.ID, Kind: p.Kind, Every: time.Duration(p.Interval), Full: time.Duration(p.Full), make: make})
+	}
+	return list, nil
+}
+
+func (p *fileProvider) check() error {
+	if err := windsock.ValidID("id", p.ID); err != nil {
+		return err
+	}
+	if kinds[p.Kind] == nil {
+		return windsock.Invalid("kind", "want %s; got %q", strings.Join(slices.Sorted(maps.Keys(kinds)), " or "), windsock.Clip(p.Kind))
+	}
+	if p.Interval != 0 && p.Interval < windsock.Duration(time.Second) {
+		return windsock.Invalid("interval", "want at least a second, got %s", time.Duration(p.Interval))
+	}
+	if p.Full != 0 && p.Full < p.Interval {
+		return windsock.Invalid("full", "want at least the interval, got %s", time.Duration(p.Full))
+	}
+	return nil
+}
