@@ -33,6 +33,7 @@ type poller struct {
 	sooner  chan struct{} // a full listing is wanted now
 	callers callers       // that wait for it
 	dryRuns chan func()   // take their turn
+	start   time.Time
 
 	fullAt time.Time // when the last full listing began that came to its end
 	status windsock.ProviderStatus
@@ -49,10 +50,10 @@ type poller struct {
 // known is what is remembered of a thing, by the provider's id. It is not gone.
 type known struct {
 	sums    sums
-	lookAt  time.Time // when the look began that showed it last
-	round   uint32    // of the last full listing that showed it
-	missed  uint8     // full listings since then
-	unknown bool      // its state
+	lookAt  time.Duration // from the poller's start to that of the look that showed it last
+	round   uint32        // of the last full listing that showed it
+	missed  uint8         // full listings since then
+	unknown bool          // its state
 }
 
 func newPoller(s Source, m Model, log *slog.Logger, metrics *Metrics) *poller {
@@ -60,7 +61,7 @@ func newPoller(s Source, m Model, log *slog.Logger, metrics *Metrics) *poller {
 	s.Full = cmp.Or(s.Full, fullAfter*s.Every)
 	return &poller{
 		Source: s, model: m, log: log.With("provider", s.ID), metrics: metrics,
-		hasher: newHasher(), hints: newHints(), sooner: make(chan struct{}, 1), dryRuns: make(chan func()),
+		hasher: newHasher(), hints: newHints(), sooner: make(chan struct{}, 1), dryRuns: make(chan func()), start: time.Now(),
 		known:  map[windsock.Subject]known{},
 		status: windsock.ProviderStatus{ID: s.ID, Kind: s.Kind, Every: windsock.Duration(s.Every)},
 	}
@@ -239,7 +240,7 @@ func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock
 	for i := range sightings {
 		s := &sightings[i]
 		k, old := p.known[s.Subject]
-		if k.lookAt.After(began) { // somebody looked since
+		if k.lookAt > began.Sub(p.start) { // somebody looked since
 			k.round = p.round
 			p.known[s.Subject] = k
 			continue
@@ -254,7 +255,7 @@ func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock
 				continue
 			}
 			was := k.sums
-			k.lookAt, k.round, k.missed, k.unknown = began, p.round, 0, s.State == windsock.Unknown
+			k.lookAt, k.round, k.missed, k.unknown = began.Sub(p.start), p.round, 0, s.State == windsock.Unknown
 			p.known[s.Subject] = k
 			if was != p.sums(s) {
 				news = append(news, *s)

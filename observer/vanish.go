@@ -40,7 +40,7 @@ func (p *poller) settle(ctx context.Context, began time.Time) error {
 	for part := range slices.Chunk(gone, recordSize) {
 		var news []windsock.Sighting
 		for _, s := range part {
-			if k, ok := p.known[s]; ok && !k.lookAt.After(began) { // nobody saw it since
+			if k, ok := p.known[s]; ok && k.lookAt <= began.Sub(p.start) { // nobody saw it since
 				news = append(news, vanished(s, "two listings in a row did not have it"))
 			}
 		}
