@@ -24,9 +24,9 @@ var (
 	conns    = flag.Int("conns", 64, "connections that post at once")
 	span     = flag.Duration("span", 3*time.Second, "how long each round of posts lasts")
 	rounds   = flag.Int("rounds", 5, "rounds; medians are told")
-	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk")
+	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk; servers of a cloud")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
-	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang", "what to measure")
+	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud", "what to measure")
 	sinkAddr = flag.String("sink", "", "be a handler that stores nothing, at this address (used by itself)")
 	plain    = flag.String("plainly", "", "be a client that does nothing but post to this address (used by itself)")
 )
@@ -73,7 +73,7 @@ func run() error {
 		name    string
 		measure func(dir, binary string) error
 	}{
-		{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing},
+		{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing}, {"cloud", clouded},
 		{"fanout", fanOut}, {"latency", latency}, {"idle", idleMonitors}, {"scope", outOfScope}, {"hang", oneHangs},
 	} {
 		if !slices.Contains(strings.Split(*only, ","), m.name) {
