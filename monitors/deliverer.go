@@ -449,7 +449,7 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 		m.mu.Unlock()
 		return false
 	}
-	if !m.maySend() || m.flying > 0 && d.sends.crowded() { // when one of its own has ended it comes back
+	if !m.maySend() || m.flying > 0 && line.crowded() { // when one of its own has ended it comes back
 		m.mu.Unlock()
 		return false
 	}

@@ -138,7 +138,7 @@ func (m *monitor) rest(l *lane) {
 // One that is parked goes alone, not to put others at risk.
 func (m *monitor) begin(cancel context.CancelFunc) *batch {
 	l := heap.Pop(&m.ready).(*lane)
-	b := &batch{target: m.target, lanes: []*lane{l}, most: m.most, attempt: max(m.attempts, l.attempts) + 1, cancel: cancel}
+	b := &batch{target: m.target, lanes: []*lane{l}, most: m.most, attempt: 1 + m.attempts + l.attempts, cancel: cancel}
 	l.ready, l.batch = false, b
 	m.flying++
 	m.spend()

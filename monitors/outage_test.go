@@ -97,6 +97,7 @@ func TestMoreThatHangThanThereAreRequests(t *testing.T) {
 		if wait := longest(); wait > 11*time.Second {
 			t.Errorf("with 600 that hang for the first time it took %v to tell the others", wait)
 		}
+		pass(21 * time.Second) // the last of them are given up
 		for range 300 {
 			if wait := longest(); wait > time.Millisecond {
 				t.Fatalf("with 600 that hang again it took %v to tell the others", wait)
