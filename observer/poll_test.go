@@ -466,6 +466,25 @@ func TestHints(t *testing.T) {
 	})
 }
 
+// What a hint finds may be of a deployment that nobody has shown yet.
+func TestAHintAtTheFirstOfADeployment(t *testing.T) {
+	c := &cloud{things: fleet(1)}
+	var hint func(windsock.Subject)
+	c.watch = func(ctx context.Context, listening func(), h func(windsock.Subject)) error {
+		hint = h
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	poll(t, newModel(), watcher{c}, func(recorded func() string) {
+		recorded()
+		first := server("s01", windsock.Starting)
+		first.Deployment = "e"
+		c.set(append(fleet(1), stack("e"), first)...)
+		hint(first.Subject)
+		want(t, recorded(), "e>running= s01>starting=")
+	})
+}
+
 // A look that began before another one does not undo what that saw.
 func TestAnOlderLookDoesNotUndoANewerOne(t *testing.T) {
 	c := &cloud{things: fleet(1)}

@@ -112,6 +112,10 @@ func (p *poller) checkOne(ctx context.Context, s windsock.Subject) error {
 	if err != nil {
 		return err
 	}
+	if seen.State != windsock.Gone && !p.knowsDeploymentOf(&seen) {
+		p.listSoon() // that shows the deployment first
+		return nil
+	}
 	return p.take(ctx, began, []windsock.Sighting{seen})
 }
 
@@ -152,4 +156,15 @@ func (p *poller) lose(s windsock.Subject) bool {
 	}
 	p.lost++
 	return true
+}
+
+// knowsDeploymentOf reports whether a thing is of no deployment that is still to be shown.
+func (p *poller) knowsDeploymentOf(s *windsock.Sighting) bool {
+	if s.Kind != windsock.KindInstance || s.Deployment == "" {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.known[windsock.Subject{Kind: windsock.KindDeployment, ID: s.Deployment}]
+	return ok
 }
