@@ -12,7 +12,7 @@ import (
 func TestProvidersOfTheFile(t *testing.T) {
 	c, err := LoadConfig(writeConfig(t, `
 providers:
-- {id: east, kind: openstack, cloud: prod, interval: 10s, full: 5m, pool: zone, group_by: project, metadata_key: app, endpoints: {compute: "http://10.0.0.1:8774/v2.1"}}
+- {id: east, kind: openstack, cloud: prod, interval: 10s, full: 5m, pool: zone, group_by: project, metadata_key: app, notifications: "amqps://u:p@rabbit.example", exchanges: [nova], endpoints: {compute: "http://10.0.0.1:8774/v2.1"}}
 - id: west
   kind: openstack
 `))
@@ -38,6 +38,7 @@ func TestProviderErrorsSayWhere(t *testing.T) {
 		provider + "  interval: often\n":                "5: providers[0].interval: want seconds or a duration",
 		provider + "  interval: 1m\n  full: 30s\n":      "6: providers[0].full: want at least the interval, got 30s",
 		provider + "  pool: rack\n":                     `5: providers[0].pool: want project or zone, got "rack"`,
+		provider + "  notifications: sesame\n":          "5: providers[0].notifications: want amqp://",
 		provider + "  flavour: large\n":                 "5: providers[0].flavour: there is no such field",
 		provider + "  cloud: 5\n":                       "5: providers[0].cloud: want text, got 5",
 		provider + "  endpoints:\n    compute: there\n": `6: providers[0].endpoints.compute: want a URL, got "there"`,
@@ -49,7 +50,7 @@ func TestProviderErrorsSayWhere(t *testing.T) {
 		"providers: {east: {kind: openstack}}\n":        "1: providers: want a list, got a mapping",
 		"providers:\n- id: a/b\n  kind: openstack\n":    "2: providers[0].id: want a letter or digit",
 	} {
-		if _, err := LoadConfig(writeConfig(t, text)); err == nil || !strings.Contains(err.Error(), "windsock.yaml:"+want) {
+		if _, err := LoadConfig(writeConfig(t, text)); err == nil || !strings.Contains(err.Error(), "windsock.yaml:"+want) || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s\nthe error is %v, want %s", text, err, want)
 		}
 	}

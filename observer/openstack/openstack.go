@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"windsock"
+	"windsock/observer/openstack/notify"
 )
 
 // Config says which cloud it is, and how it is cut into deployments and pools.
@@ -26,6 +27,9 @@ type Config struct {
 	Pool        string            `json:"pool"`         // what a pool is: project (default) or zone
 	MetadataKey string            `json:"metadata_key"` // names the deployment of a server in no stack; default windsock:deployment
 	GroupBy     string            `json:"group_by"`     // what else makes its deployment: server_group (default), if it is in one, or project
+
+	Notifications string   `json:"notifications"` // URL of the RabbitMQ where its services tell each other what they do; secret
+	Exchanges     []string `json:"exchanges"`     // there; default nova and heat
 }
 
 // complete fills in the defaults and returns a FieldError for what there is not.
@@ -37,6 +41,9 @@ func (c *Config) complete() error {
 	}
 	if c.GroupBy != "server_group" && c.GroupBy != "project" {
 		return windsock.Invalid("group_by", "want server_group or project, got %q", windsock.Clip(c.GroupBy))
+	}
+	if err := notify.ValidURL(c.Notifications); c.Notifications != "" && err != nil {
+		return windsock.Invalid("notifications", "%v", err)
 	}
 	for service, at := range c.Endpoints {
 		if service != novaService && service != heatService {

@@ -648,6 +648,7 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 		"pool: want project or zone":                {Pool: "rack"},
 		"group_by: want server_group or project":    {GroupBy: "none"},
 		"endpoints.network: want compute or":        {Endpoints: map[string]string{"network": "http://x"}},
+		"notifications: want amqp:// or amqps://":   {Notifications: "rabbit://rabbit.example"},
 		"endpoints.compute: want a URL, got \"nova": {Endpoints: map[string]string{"compute": "nova:8774"}},
 	} {
 		if _, err := New(c, nil); err == nil || !strings.Contains(err.Error(), want) {
