@@ -79,3 +79,7 @@ test-image: rootfs ## build the image and run it, by docker or without an engine
 .PHONY: test-prometheus
 test-prometheus: build ## let promtool and a real Prometheus read the metrics
 	test/prometheus/run
+
+.PHONY: test-openstack
+test-openstack: compiler ## start a real OpenStack and let windsock observe it; installs it, on a Debian 12, as root
+	GO="$(GO)" test/openstack/run
