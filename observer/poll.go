@@ -151,9 +151,14 @@ func (p *poller) look(ctx context.Context, full bool) {
 		show(page, waiting)
 		return p.take(ctx, began, page)
 	})
-	if err == nil && full {
+	if full {
 		p.fullAt = began
-		err = p.settle(ctx, began)
+		if err == nil {
+			err = p.settle(ctx, began)
+		}
+		if err != nil {
+			p.fullAt = time.Time{} // the next look is a full one again
+		}
 	}
 	if ctx.Err() != nil {
 		return // that it was broken off says nothing of the provider

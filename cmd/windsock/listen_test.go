@@ -259,3 +259,26 @@ func TestListenSaysWhenTheAddressIsTaken(t *testing.T) {
 	await(t, p.Err, "address already in use")
 	p.exits(t, 1)
 }
+
+// What is told again, or for several events, or of a provider, is shown as that.
+func TestListenShowsWhatIsSpecial(t *testing.T) {
+	p, url := startListen(t)
+	for _, c := range []struct{ path, body, replay, want string }{
+		{"/api/deployment/instance/web-2", `{"state":"START DETECTED","seq":9,"first_seq":3,"last_seq":9,"coalesced":4}`, "", "web-2 … (seq 9)  [newest of 4, from seq 3 on]"},
+		{"/api/deployment/instance/web-3", `{"state":"START DETECTED","seq":5}`, "true", "web-3 … (seq 5)  [again]"},
+		{"/api/events", `[{"id":"evt_a_6","type":"instance.state","deployment_id":"shop","instance_id":"web-4","state":"START DETECTED","seq":6,"replay":true},
+			{"id":"evt_a_7","type":"provider.lost","provider":"east","seq":7,"reason":"HTTP 503"}]`, "true", "web-4 … (seq 6)  [again]"},
+		{"/api/provider/west", `{"type":"provider.back","provider":"west","seq":8}`, "", "provider.back … west … (seq 8)"},
+	} {
+		if status, body := post(t, url+c.path, c.body, "Windsock-Replay", c.replay); status != 200 {
+			t.Errorf("%s is answered %d %s", c.path, status, body)
+		}
+		parts := strings.Split(c.want, " … ")
+		line := await(t, p.Out, parts[0])
+		for _, part := range parts {
+			if !strings.Contains(line, part) {
+				t.Errorf("got %q, want %q", line, c.want)
+			}
+		}
+	}
+}

@@ -49,6 +49,10 @@ type callbackBody struct {
 	LastSeq   int64  `json:"last_seq"`
 	Lost      int64  `json:"lost"`
 
+	Coalesced int64  `json:"coalesced"` // for so many it is told, from FirstSeq to LastSeq
+	Replay    bool   `json:"replay"`    // in a batch; else a header says so
+	Provider  string `json:"provider"`
+
 	ID           string `json:"id"` // in a batch, where no URL says it
 	DeploymentID string `json:"deployment_id"`
 	InstanceID   string `json:"instance_id"`
@@ -67,6 +71,12 @@ func (c *callback) String() string {
 	case windsock.KindLog:
 		line = fmt.Sprintf("%s  LOST  up to %d events for monitor %s, of %d to %d  (seq %d)",
 			c.Received.Format(time.TimeOnly), c.said.Lost, c.said.MonitorID, c.said.FirstSeq, c.said.LastSeq, c.said.Seq)
+	}
+	if c.said.Coalesced > 1 {
+		line += fmt.Sprintf("  [newest of %d, from seq %d on]", c.said.Coalesced, c.said.FirstSeq)
+	}
+	if c.said.Replay {
+		line += "  [again]"
 	}
 	if c.said.Reason != "" {
 		line += "  " + c.said.Reason
@@ -146,6 +156,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, c := range told {
 		c.Received, c.Answered = time.Now(), answered
+		c.said.Replay = c.said.Replay || path[0] != "/api/events" && r.Header.Get("Windsock-Replay") != ""
 		rc.Seen(c)
 	}
 	answer(w, answered)
@@ -188,7 +199,7 @@ func batch(_ []string, webhookID string, body []byte) ([]*callback, error) {
 		}
 		kind, _, _ := strings.Cut(string(c.said.Type), ".")
 		c.WebhookID, c.Kind = c.said.ID, windsock.Kind(kind)
-		c.ID = cmp.Or(c.said.MonitorID, c.said.InstanceID, c.said.DeploymentID)
+		c.ID = cmp.Or(c.said.MonitorID, c.said.InstanceID, c.said.DeploymentID, c.said.Provider)
 		told[i] = c
 	}
 	return told, nil
