@@ -189,10 +189,11 @@ func (s *InstanceSpec) Complete() error {
 	if err != nil || s.Probe == nil {
 		return err
 	}
-	return s.Probe.complete()
+	return s.Probe.Complete()
 }
 
-func (p *Probe) complete() error {
+// Complete fills in the defaults and returns a FieldError, of "probe.…", when it cannot be.
+func (p *Probe) Complete() error {
 	setDefault(&p.Interval, Duration(10*time.Second))
 	setDefault(&p.Timeout, min(Duration(5*time.Second), p.Interval))
 	setDefault(&p.Fails, 2)

@@ -232,7 +232,7 @@ func TestProbe(t *testing.T) {
 		"not patient at all":         {Type: ProbeTCP, Target: "a:1", Fails: 1, Passes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := p.complete(); err != nil {
+			if err := p.Complete(); err != nil {
 				t.Fatal(err)
 			}
 			if p.Timeout > p.Interval || p.Timeout <= 0 || p.Fails < 1 || p.Passes < 1 {
@@ -293,7 +293,7 @@ func TestProbe(t *testing.T) {
 		"too many passes":        {Probe{Type: ProbeTCP, Target: "a:1", Passes: 101}, "probe.passes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.probe.complete()
+			err := c.probe.Complete()
 			refuses(t, err, c.field)
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error tells the password: %v", err)
@@ -305,7 +305,7 @@ func TestProbe(t *testing.T) {
 func TestHTTPProbeAtAPortThereIsNot(t *testing.T) {
 	for _, target := range []string{"http://web-1:0/", "http://web-1:65536/", "http://web-1:99999999999/"} {
 		p := Probe{Type: ProbeHTTP, Target: target}
-		refuses(t, p.complete(), "probe.target")
+		refuses(t, p.Complete(), "probe.target")
 	}
 }
 

@@ -434,6 +434,7 @@ const (
 // ProbeTarget is an instance that has a probe.
 type ProbeTarget struct {
 	InstanceID string
+	Provider   string // of its deployment
 	Probe      Probe
 }
 

@@ -168,7 +168,7 @@ func (o *Observer) probeNow(ctx context.Context, instanceID string) (windsock.Lo
 	if err != nil {
 		return windsock.Look{}, err
 	}
-	result := o.lookOnce(ctx, target.Probe)
+	result := o.lookOnce(ctx, target.Provider, target.Probe)
 	if ctx.Err() != nil {
 		return windsock.Look{}, ctx.Err() // it was called off, which is not to be recorded
 	}

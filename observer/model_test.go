@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,7 @@ func (m *model) Probes(_ context.Context, after string, limit int) (page []winds
 	defer unlock()
 	for _, id := range slices.Sorted(maps.Keys(m.probes)) {
 		if id > after && len(page) < limit {
-			page = append(page, windsock.ProbeTarget{InstanceID: id, Probe: m.probes[id]})
+			page = append(page, windsock.ProbeTarget{InstanceID: id, Provider: strings.Split(id, "-")[0], Probe: m.probes[id]})
 		}
 	}
 	return page, err
@@ -92,7 +93,7 @@ func (m *model) Probe(_ context.Context, id string) (windsock.ProbeTarget, error
 	if !ok && err == nil {
 		err = fmt.Errorf("instance %q: %w", id, windsock.ErrNotFound)
 	}
-	return windsock.ProbeTarget{InstanceID: id, Probe: p}, err
+	return windsock.ProbeTarget{InstanceID: id, Provider: strings.Split(id, "-")[0], Probe: p}, err
 }
 
 func (m *model) Known(_ context.Context, provider string, kind windsock.Kind, after string, limit int) (page []string, err error) {

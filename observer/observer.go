@@ -63,14 +63,16 @@ type Observer struct {
 
 	Look func(context.Context, windsock.Probe) probe.Result // default probe.Look
 
-	Providers []Source // that are observed, beside the probes
+	Providers  []Source                  // that are observed, beside the probes
+	SelfChecks map[string]windsock.Probe // by provider: while one fails, probes of that provider that fail say nothing
 
-	pollers  map[string]*poller // by the provider's id
-	schedule *schedule
-	samples  chan windsock.Observation
-	wake     chan struct{} // something is due sooner, or there is room again
-	loaded   chan struct{} // closed once all probes are scheduled
-	beat     atomic.Pointer[time.Time]
+	pollers    map[string]*poller // by the provider's id
+	selfChecks map[string]*selfCheck
+	schedule   *schedule
+	samples    chan windsock.Observation
+	wake       chan struct{} // something is due sooner, or there is room again
+	loaded     chan struct{} // closed once all probes are scheduled
+	beat       atomic.Pointer[time.Time]
 
 	flights singleflight.Group // of Check and CheckAll, by subject
 	callers atomic.Int64       // of Check
@@ -84,6 +86,7 @@ func (o *Observer) Run(ctx context.Context) error {
 	o.samples = make(chan windsock.Observation, maxBatch)
 	o.wake = make(chan struct{}, 1)
 	o.loaded = make(chan struct{})
+	o.prepareSelfChecks()
 	o.pollers = map[string]*poller{}
 	for _, s := range o.Providers {
 		o.pollers[s.ID] = newPoller(s, o.Model, o.Log, o.Metrics)
@@ -134,7 +137,7 @@ func (o *Observer) Beat() time.Time {
 // look looks at a target and passes on what it saw. It holds the target's place in its
 // lane until the recorder has taken that, so that a slow store slows the looks down.
 func (o *Observer) look(ctx context.Context, t *target) {
-	result := o.lookOnce(ctx, t.probe)
+	result := o.lookOnce(ctx, t.provider, t.probe)
 	if ctx.Err() == nil && o.schedule.stands(t) { // else we stop, which says nothing of the target, or nobody asks any more
 		select {
 		case o.samples <- observe(t.id, &t.probe, result):
@@ -145,7 +148,12 @@ func (o *Observer) look(ctx context.Context, t *target) {
 	o.nudge()
 }
 
-func (o *Observer) lookOnce(ctx context.Context, p windsock.Probe) probe.Result {
+// lookOnce looks at something of a provider.
+func (o *Observer) lookOnce(ctx context.Context, provider string, p windsock.Probe) probe.Result {
+	return o.doubt(ctx, provider, o.lookWith(ctx, p))
+}
+
+func (o *Observer) lookWith(ctx context.Context, p windsock.Probe) probe.Result {
 	o.Metrics.inflight.Inc()
 	defer o.Metrics.inflight.Dec()
 	look := o.Look

@@ -41,14 +41,15 @@ const shortest = windsock.Duration(time.Millisecond)
 
 // target is one instance that is looked at.
 type target struct {
-	id    string
-	probe windsock.Probe
-	due   time.Duration // since the schedule began, so that a step of the clock moves nothing
-	place int           // in its lane's queue
-	round uint32        // of the load that last found it
-	fresh bool          // newly declared: the first look is not in phase
-	blind bool          // the last look could not judge
-	gone  bool          // removed or declared anew while a look was under way
+	id       string
+	provider string
+	probe    windsock.Probe
+	due      time.Duration // since the schedule began, so that a step of the clock moves nothing
+	place    int           // in its lane's queue
+	round    uint32        // of the load that last found it
+	fresh    bool          // newly declared: the first look is not in phase
+	blind    bool          // the last look could not judge
+	gone     bool          // removed or declared anew while a look was under way
 }
 
 // schedule knows what is to be looked at, and when. Times are those of the monotonic
@@ -99,6 +100,7 @@ func (s *schedule) set(d windsock.ProbeTarget, declared bool, now time.Time) {
 	defer s.mu.Unlock()
 	if t := s.targets[d.InstanceID]; t != nil {
 		if reflect.DeepEqual(t.probe, d.Probe) {
+			t.provider = d.Provider
 			t.round = s.round
 			return
 		}
@@ -109,7 +111,7 @@ func (s *schedule) set(d windsock.ProbeTarget, declared bool, now time.Time) {
 	if declared {
 		wait %= min(soon, interval)
 	}
-	t := &target{id: d.InstanceID, probe: d.Probe, due: now.Sub(s.began) + wait, round: s.round, fresh: declared}
+	t := &target{id: d.InstanceID, provider: d.Provider, probe: d.Probe, due: now.Sub(s.began) + wait, round: s.round, fresh: declared}
 	s.targets[t.id] = t
 	heap.Push(&s.lane(&t.probe).queue, t)
 }

@@ -131,18 +131,20 @@ func (s *Store) Pools(ctx context.Context) ([]windsock.Pool, error) {
 	return list, unavailable(rows.Err())
 }
 
+const probeViews = `SELECT i.id, d.provider, i.probe FROM instances i JOIN deployments d ON d.id = i.deployment_id`
+
 // Probes returns up to limit instances that have a probe, in order of their ids, of those
 // after one.
 func (s *Store) Probes(ctx context.Context, after string, limit int) ([]windsock.ProbeTarget, error) {
-	q := selecting(`SELECT id, probe FROM instances`)
-	q.where(`probe <> '' AND id > ?`, after)
+	q := selecting(probeViews)
+	q.where(`i.probe <> '' AND i.id > ?`, after)
 	return s.probes(ctx, q, limit)
 }
 
 // Probe returns the probe of an instance, or ErrNotFound when it has none or is gone.
 func (s *Store) Probe(ctx context.Context, instanceID string) (t windsock.ProbeTarget, err error) {
-	q := selecting(`SELECT id, probe FROM instances`)
-	q.where(`probe <> '' AND id = ?`, instanceID)
+	q := selecting(probeViews)
+	q.where(`i.probe <> '' AND i.id = ?`, instanceID)
 	list, err := s.probes(ctx, q, 1)
 	if err == nil && len(list) == 0 {
 		err = notFound("probe of instance", instanceID)
@@ -155,13 +157,14 @@ func (s *Store) Probe(ctx context.Context, instanceID string) (t windsock.ProbeT
 
 func (s *Store) probes(ctx context.Context, q *query, limit int) ([]windsock.ProbeTarget, error) {
 	var rows []struct {
-		ID    string `db:"id"`
-		Probe string `db:"probe"`
+		ID       string `db:"id"`
+		Provider string `db:"provider"`
+		Probe    string `db:"probe"`
 	}
-	err := q.page(ctx, s.read, &rows, `id`, limit)
+	err := q.page(ctx, s.read, &rows, `i.id`, limit)
 	list := make([]windsock.ProbeTarget, len(rows))
 	for i, r := range rows {
-		list[i] = windsock.ProbeTarget{InstanceID: r.ID, Probe: *probeOf(r.Probe)}
+		list[i] = windsock.ProbeTarget{InstanceID: r.ID, Provider: r.Provider, Probe: *probeOf(r.Probe)}
 	}
 	return list, err
 }

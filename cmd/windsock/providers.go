@@ -52,7 +52,23 @@ type ProviderConfig struct {
 	Kind  string
 	Every time.Duration
 	Full  time.Duration
-	make  maker
+	make  maker // nil: of the static one, which is always there
+
+	SelfCheck *windsock.Probe
+}
+
+// observed has the observer observe the providers of the file.
+func observed(o *observer.Observer, providers []ProviderConfig, log *slog.Logger) {
+	o.SelfChecks = map[string]windsock.Probe{}
+	for i := range providers {
+		c := &providers[i]
+		if c.make != nil {
+			o.Providers = append(o.Providers, c.source(log))
+		}
+		if c.SelfCheck != nil {
+			o.SelfChecks[c.ID] = *c.SelfCheck
+		}
+	}
 }
 
 // source makes the provider.
@@ -66,7 +82,10 @@ type fileProvider struct {
 	Kind     string            `json:"kind"`
 	Interval windsock.Duration `json:"interval"`
 	Full     windsock.Duration `json:"full"`
-	Settings jsontext.Value    `json:",embed"` // of its kind
+
+	SelfCheck *windsock.Probe `json:"self_check"` // while it fails, probes that fail say nothing
+
+	Settings jsontext.Value `json:",embed"` // of its kind
 }
 
 // providers checks what the file says of providers.
@@ -77,8 +96,15 @@ func (f *fileConfig) providers(doc *document) (list []ProviderConfig, err error)
 		if err := p.check(); err != nil {
 			return nil, doc.locate(at, err)
 		}
-		if p.ID == "static" || slices.ContainsFunc(list, func(other ProviderConfig) bool { return other.ID == p.ID }) {
+		if (p.ID == static) != (p.Kind == static) || slices.ContainsFunc(list, func(other ProviderConfig) bool { return other.ID == p.ID }) {
 			return nil, doc.locate(at, windsock.Invalid("id", "%q is taken", p.ID))
+		}
+		if p.Kind == static {
+			if p.Interval != 0 || p.Full != 0 || len(p.Settings) > 0 {
+				return nil, doc.locate(at, windsock.Invalid("kind", "of static only a self_check can be set"))
+			}
+			list = append(list, ProviderConfig{ID: p.ID, Kind: p.Kind, SelfCheck: p.SelfCheck})
+			continue
 		}
 		make, err := kinds[p.Kind](jsontext.Value(cmp.Or(string(p.Settings), "{}")))
 		var wrong *json.SemanticError
@@ -88,17 +114,30 @@ func (f *fileConfig) providers(doc *document) (list []ProviderConfig, err error)
 		if err != nil {
 			return nil, doc.locate(at, err)
 		}
-		list = append(list, ProviderConfig{ID: p.ID, Kind: p.Kind, Every: time.Duration(p.Interval), Full: time.Duration(p.Full), make: make})
+		list = append(list, ProviderConfig{ID: p.ID, Kind: p.Kind, Every: time.Duration(p.Interval), Full: time.Duration(p.Full), make: make, SelfCheck: p.SelfCheck})
 	}
 	return list, nil
 }
 
+// static is the provider of what is declared without one. It is always there.
+const static = "static"
+
 func (p *fileProvider) check() error {
+	if p.SelfCheck != nil {
+		err := p.SelfCheck.Complete()
+		var field *windsock.FieldError
+		if errors.As(err, &field) {
+			field.Field = strings.Replace(field.Field, "probe", "self_check", 1)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := windsock.ValidID("id", p.ID); err != nil {
 		return err
 	}
-	if kinds[p.Kind] == nil {
-		return windsock.Invalid("kind", "want %s; got %q", strings.Join(slices.Sorted(maps.Keys(kinds)), " or "), windsock.Clip(p.Kind))
+	if kinds[p.Kind] == nil && p.Kind != static {
+		return windsock.Invalid("kind", "want %s; got %q", strings.Join(append(slices.Sorted(maps.Keys(kinds)), static), " or "), windsock.Clip(p.Kind))
 	}
 	if p.Interval != 0 && p.Interval < windsock.Duration(time.Second) {
 		return windsock.Invalid("interval", "want at least a second, got %s", time.Duration(p.Interval))

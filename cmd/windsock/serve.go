@@ -63,9 +63,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	}
 	old := opts.Keep.retention(st)
 	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
-	for i := range opts.Providers {
-		obs.Providers = append(obs.Providers, opts.Providers[i].source(log))
-	}
+	observed(obs, opts.Providers, log)
 	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin, Grace: drain}
 	srv := &api.Server{
 		Store: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins,
