@@ -46,7 +46,7 @@ func TestALeaseUnderLoad(t *testing.T) {
 	for i := range instances {
 		instances[i] = windsock.InstanceSpec{ID: "web-" + strconv.Itoa(i), DeploymentID: "shop"}
 	}
-	if err := st.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "shop"}}, instances); err != nil {
+	if err := st.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "shop", Flap: "off"}}, instances); err != nil {
 		t.Fatal(err)
 	}
 
