@@ -302,15 +302,16 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 	case windsock.MonitorRemoved, windsock.MonitorExpired:
 		d.remove(e.SubjectID)
 	case windsock.MonitorPaused, windsock.MonitorResumed, windsock.MonitorReplayed:
-		return d.steer(ctx, e.SubjectID)
+		return d.renew(ctx, e.SubjectID, func(m *monitor, t *windsock.Target) { m.steer(t, d.at.Load()) })
 	case windsock.MonitorVerified:
-		return d.verified(ctx, e.SubjectID)
+		return d.renew(ctx, e.SubjectID, (*monitor).verified)
 	}
 	return nil
 }
 
-// steer follows what the log says of a monitor's pauses.
-func (d *Deliverer) steer(ctx context.Context, id string) error {
+// renew has a monitor follow what is now stored of it, of which the log says that it is
+// something else.
+func (d *Deliverer) renew(ctx context.Context, id string, follow func(m *monitor, t *windsock.Target)) error {
 	m := d.byID[id]
 	if m == nil {
 		return nil
@@ -324,7 +325,7 @@ func (d *Deliverer) steer(ctx context.Context, id string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.steer(&target, d.at.Load())
+	follow(m, &target)
 	d.saver.mark(m)
 	d.wake(m)
 	return nil

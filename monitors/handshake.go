@@ -3,7 +3,6 @@ package monitors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -69,32 +68,16 @@ func (d *Deliverer) handshake(ctx context.Context, t *windsock.Target) (windsock
 // originHeader says who calls.
 const originHeader = "Webhook-Request-Origin"
 
-// verified follows what the log says of a monitor's grants.
-func (d *Deliverer) verified(ctx context.Context, id string) error {
-	m := d.byID[id]
-	if m == nil {
-		return nil
-	}
-	t, err := d.Log.Target(ctx, id)
-	if errors.Is(err, windsock.ErrNotFound) {
-		return nil // it was removed since
-	}
-	if err != nil {
-		return fmt.Errorf("monitor %q: %w", id, err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// The methods from here on want the monitor's mu to be held.
+
+// verified follows what the log says of its grants.
+func (m *monitor) verified(t *windsock.Target) {
 	if m.target.Pending() {
 		m.attempts, m.nextTryAt, m.lastError = 0, time.Time{}, ""
 	}
-	m.target = &t
+	m.target = t
 	m.spend()
-	d.saver.mark(m)
-	d.wake(m)
-	return nil
 }
-
-// The methods from here on want the monitor's mu to be held.
 
 // asked reports whether it allowed to be called, and the log has not said so yet.
 func (m *monitor) asked() bool { return m.granted == m.target }
