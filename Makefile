@@ -12,7 +12,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath -tags=sqlite_omit_load_extension,osusergo
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 30s
-SEEDS       ?= 200
+SEEDS       ?= 120
 
 .PHONY: help
 help: ## say what there is to make
@@ -41,7 +41,7 @@ test: compiler ## all Go tests, with the race detector
 	$(GO) test -race -count=1 ./... # Go does not know that those below test/ depend on the program
 
 .PHONY: simulate
-simulate: compiler ## SEEDS=200 histories in virtual time, of all that can go wrong
+simulate: compiler ## SEEDS=120 histories in virtual time, of all that can go wrong
 	$(GO) test -count=1 ./test/simulate -seeds $(SEEDS)
 
 .PHONY: demo

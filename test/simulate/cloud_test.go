@@ -17,12 +17,13 @@ type machine struct {
 	id      string
 	state   windsock.State // by the cloud: running, failed, stopped; gone ones are not there
 	works   bool           // what runs on it, as its monitor sees it
-	history []change       // when it began and ceased to be bad
+	history []change       // when it began and ceased to be bad, or was so for another reason
 }
 
 type change struct {
-	at  time.Time
-	bad bool
+	at    time.Time
+	bad   bool
+	state windsock.State
 }
 
 // bad reports whether monitors should have heard of a failure.
@@ -31,8 +32,9 @@ func (m *machine) bad() bool {
 }
 
 func (m *machine) note(now time.Time) {
-	if n := len(m.history); n == 0 && m.bad() || n > 0 && m.history[n-1].bad != m.bad() {
-		m.history = append(m.history, change{now, m.bad()})
+	n := len(m.history)
+	if n == 0 && m.bad() || n > 0 && (m.history[n-1].bad != m.bad() || m.history[n-1].state != m.state) {
+		m.history = append(m.history, change{now, m.bad(), m.state})
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 10, "so many histories")
+	seeds = flag.Int("seeds", 5, "so many histories")
 	seed  = flag.Uint64("seed", 0, "only this one")
 )
 
@@ -149,7 +149,8 @@ func (w *world) start() {
 		Model: st, Log: log, Metrics: observer.NewMetrics(reg),
 		Providers: []observer.Source{{ID: "cloud", Kind: "simulated", Provider: w.provider, Every: every, Full: 6 * every}},
 	}
-	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Transport: w.ear, Grace: time.Second}
+	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Transport: w.ear, Grace: time.Second,
+		Rand: rand.New(rand.NewPCG(w.seed, uint64(w.n))).Float64} // of one monitor, which calls it with its lock held
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
 	for _, run := range []func(context.Context) error{st.Run, obs.Run, dlv.Run} {
@@ -359,7 +360,7 @@ func (e *ear) calm() {
 func (e *ear) act(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.rand.IntN(300) == 0 {
+	if e.rand.IntN(300) == 0 && now.Sub(e.away) > bound { // or the waits between the tries would be longer than that
 		e.away = now.Add(time.Duration(e.rand.IntN(200)) * time.Second)
 	}
 }
@@ -389,7 +390,7 @@ func (e *ear) RoundTrip(r *http.Request) (*http.Response, error) {
 		id = m.Deploy
 	}
 	e.heard[id] = append(e.heard[id], m)
-	if !e.quiet && e.rand.IntN(100) == 0 { // it took it, but the answer is lost
+	if !e.quiet && e.rand.IntN(100) == 0 && now.Sub(e.away) > bound { // it took it, but the answer is lost
 		return nil, io.ErrUnexpectedEOF
 	}
 	return answer(http.StatusOK), nil
