@@ -98,7 +98,10 @@ func observe(t *testing.T, name, every, amqpURL string) *watcher {
 	if amqpURL != "" {
 		provider["notifications"] = amqpURL
 	}
-	settings, err := json.Marshal(map[string]any{"providers": []any{provider}}) // which is YAML, too
+	settings, err := json.Marshal(map[string]any{ // which is YAML, too
+		"providers":   []any{provider},
+		"deployments": []any{map[string]any{"id": "shop", "provider": name, "provider_id": "shop", "flap": "off"}}, // much happens to one server
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
