@@ -46,7 +46,7 @@ const (
 	pageSize   = 500             // events the reader takes from the log at once
 	fillSize   = 100             // events a monitor that lags takes from it at once
 	fillers    = 2               // monitors that read for themselves at the same time
-	idleLag    = 10_000          // events that a monitor's saved cursor may be behind for want of anything to deliver,
+	idleLag    = 50_000          // events that a monitor's saved cursor may be behind for want of anything to deliver,
 	idleAge    = time.Hour       // and for how long: it holds what is old in the log
 	maxCatchUp = 2 * idleLag     // events that are read again for all at the start; who is further behind reads for itself
 	breath     = time.Second     // after a failure to read
