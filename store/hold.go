@@ -73,14 +73,12 @@ func (r *heldRow) withhold(e *windsock.Event, of *heldRow, flaps bool, looks tim
 	e.Unstable = r.UnstableUntil > micros(now)
 }
 
-// release makes the event that what was held of a subject is over, if it is: it says how
-// the subject now is.
-func (r *heldRow) release(e *windsock.Event, of *heldRow, now time.Time) bool {
+// release ends what was held of a subject, if it is over, and reports whether it was.
+func (r *heldRow) release(of *heldRow, now time.Time) bool {
 	if why, _ := r.hold(of, now); why != windsock.NoHold || !r.Held && r.UnstableUntil == 0 {
 		return false
 	}
-	e.Word = windsock.Heard(e.State)
-	r.Held, r.UnstableUntil, e.Unstable = false, 0, false
+	r.Held, r.UnstableUntil = false, 0
 	return true
 }
 

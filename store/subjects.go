@@ -294,21 +294,24 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 		i.of.count(as, -1)
 		i.of.count(counts, +1)
 	}
-	e := i.event(windsock.InstanceState)
-	e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
-	switch {
-	case news:
-		i.credit(e, cause)
-		e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was.State)
-		i.withhold(e, &i.of.heldRow, i.of.flaps(), looks, w.now)
-		seq = w.log(e)
-	case i.release(e, &i.of.heldRow, w.now):
-		e.Type = windsock.InstanceSettled
-		w.log(e)
-	case flags:
-		i.credit(e, cause)
-		e.Type = windsock.InstanceFlags
-		w.log(e)
+	released := !news && i.release(&i.of.heldRow, w.now)
+	if news || released || flags { // mostly nothing is
+		e := i.event(windsock.InstanceState)
+		e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
+		switch {
+		case news:
+			i.credit(e, cause)
+			e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was.State)
+			i.withhold(e, &i.of.heldRow, i.of.flaps(), looks, w.now)
+		case released:
+			e.Type, e.Word = windsock.InstanceSettled, windsock.Heard(v.State)
+		default:
+			i.credit(e, cause)
+			e.Type = windsock.InstanceFlags
+		}
+		if logged := w.log(e); news {
+			seq = logged
+		}
 	}
 	i.DeadlineAt = i.wake(i.DeadlineAt, &i.of.heldRow, w.now)
 	i.changed = i.changed || i.instanceRow != was
@@ -348,8 +351,8 @@ func (w *working) roll(d *deployment) (seq int64) {
 	case news:
 		e.Word, e.Previous = windsock.Heard(state), windsock.State(was.State)
 		d.withhold(e, &d.heldRow, d.flaps(), d.looks, w.now)
-	case d.release(e, &d.heldRow, w.now):
-		e.Type = windsock.DeploymentSettled
+	case d.release(&d.heldRow, w.now):
+		e.Type, e.Word, e.Unstable = windsock.DeploymentSettled, windsock.Heard(state), false
 	case flags:
 		e.Type = windsock.DeploymentFlags
 	default:
