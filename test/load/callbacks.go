@@ -56,6 +56,17 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// serveTo starts a windsock with ten instances for each connection, and who receives its
+// callbacks, once he is added.
+func serveTo(dir, binary string) (*receiver, *process, error) {
+	r, err := receive()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := serve(dir, binary, 10**conns, "")
+	return r, p, err
+}
+
 // rate is how many callbacks a second come within a span, and what processor time one
 // costs who makes them.
 func (r *receiver) rate(p *process) (rate, cpu float64) {
@@ -176,11 +187,7 @@ func fanOut(dir, binary string) error {
 }
 
 func fanOutTo(dir, binary string, monitors int) error {
-	r, err := receive()
-	if err != nil {
-		return err
-	}
-	p, err := serve(dir, binary, 10**conns, "")
+	r, p, err := serveTo(dir, binary)
 	if err != nil {
 		return err
 	}

@@ -57,11 +57,7 @@ func idleMonitors(dir, binary string) error {
 // outOfScope compares posting while one, and while a thousand monitors are registered
 // that it does not concern.
 func outOfScope(dir, binary string) error {
-	r, err := receive()
-	if err != nil {
-		return err
-	}
-	p, err := serve(dir, binary, 10**conns, "")
+	r, p, err := serveTo(dir, binary)
 	if err != nil {
 		return err
 	}

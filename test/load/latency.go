@@ -54,11 +54,7 @@ func steadily(p *process, perSecond float64, words []int) error {
 
 // latency tells how long after a post its callback comes, with one monitor.
 func latency(dir, binary string) error {
-	r, err := receive()
-	if err != nil {
-		return err
-	}
-	p, err := serve(dir, binary, 10**conns, "")
+	r, p, err := serveTo(dir, binary)
 	if err != nil {
 		return err
 	}
@@ -87,11 +83,7 @@ func latency(dir, binary string) error {
 // oneHangs compares how late ninety-nine monitors are told while one more is well, and
 // while it hangs.
 func oneHangs(dir, binary string) error {
-	r, err := receive()
-	if err != nil {
-		return err
-	}
-	p, err := serve(dir, binary, 10**conns, "")
+	r, p, err := serveTo(dir, binary)
 	if err != nil {
 		return err
 	}
