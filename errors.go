@@ -14,6 +14,8 @@ var (
 	ErrPrecondition = errors.New("changed meanwhile")
 	ErrPruned       = errors.New("no longer in the log")
 	ErrUnavailable  = errors.New("storage unavailable") // nothing was stored; worth another try
+	ErrUnauthorized = errors.New("no such token")
+	ErrFinal        = errors.New("over already")
 )
 
 // FieldError says which field of what was asked cannot be, and why.

@@ -39,6 +39,10 @@ type DeploymentSpec struct {
 	Flap             string            `json:"flap,omitempty"`             // "on" (default): callbacks wait while it or an instance flaps; "off"
 	MaintenanceUntil time.Time         `json:"maintenance_until,omitzero"` // until then no callbacks of it and its instances
 	Metadata         map[string]string `json:"metadata,omitempty"`         // told in every callback
+
+	Deployable string            `json:"deployable,omitempty"` // the id of the description it is made by
+	Parameters map[string]any    `json:"parameters,omitempty"` // of that
+	Members    map[string]string `json:"instances,omitempty"`  // by the names of its servers, the ids of those that take their place; is not kept here: they get them as assembly
 }
 
 // InstanceSpec is what an owner declares of an instance.
