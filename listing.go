@@ -18,7 +18,7 @@ type Listing struct {
 type Shown struct {
 	Subject                      // named by the provider's own id
 	New        bool              `json:"new"`
-	State      State             `json:"state"`
+	State      State             `json:"state,omitempty"`
 	Raw        string            `json:"raw,omitempty"`
 	Reason     string            `json:"reason,omitempty"`
 	Requested  bool              `json:"requested,omitempty"`

@@ -11,7 +11,7 @@ import (
 type Sighting struct {
 	Subject // named by the provider's own id
 	Description
-	State     State  // Unknown: the provider does not know, or says a word that we do not know
+	State     State  // Unknown: the provider does not know, or says a word that we do not know; "": it only describes a deployment, whose state its members make
 	Raw       string // its own words for the state
 	Reason    string
 	Requested bool // somebody asked for this state, so that a stop is no fault

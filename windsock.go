@@ -149,7 +149,7 @@ type Observation struct {
 	As       *Description // of what a provider shows: declares it, unless it is known as just this
 	Source   string       // who says so; a source has one piece of evidence a subject
 	Origin   Origin
-	State    State  // Unknown: the source could not look, or does not know itself
+	State    State  // Unknown: the source could not look, or does not know itself; "": nothing is said of it, only As counts
 	Reason   string // in the source's words, for people
 	Raw      string // the provider's own status word
 

@@ -32,6 +32,8 @@ type model struct {
 
 	fault  func(call string) error            // what a call fails with
 	record func([]windsock.Observation) error // called without a lock
+
+	outcome func(windsock.Observation) error // of one that was recorded
 }
 
 func newModel() *model {
@@ -72,7 +74,13 @@ func (m *model) Record(_ context.Context, batch []windsock.Observation) ([]winds
 			return nil, err
 		}
 	}
-	return make([]windsock.Outcome, len(batch)), nil
+	out := make([]windsock.Outcome, len(batch))
+	if m.outcome != nil {
+		for i := range batch {
+			out[i].Err = m.outcome(batch[i])
+		}
+	}
+	return out, nil
 }
 
 func (m *model) Probes(_ context.Context, after string, limit int) (page []windsock.ProbeTarget, err error) {

@@ -54,6 +54,7 @@ type known struct {
 	round   uint32        // of the last full listing that showed it
 	missed  uint8         // full listings since then
 	unknown bool          // its state
+	silent  bool          // nothing was said of that
 }
 
 func newPoller(s Source, m Model, log *slog.Logger, metrics *Metrics) *poller {
@@ -260,7 +261,7 @@ func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock
 				continue
 			}
 			was := k.sums
-			k.lookAt, k.round, k.missed, k.unknown = began.Sub(p.start), p.round, 0, s.State == windsock.Unknown
+			k.lookAt, k.round, k.missed, k.unknown, k.silent = began.Sub(p.start), p.round, 0, s.State == windsock.Unknown, s.State == ""
 			p.known[s.Subject] = k
 			if was != p.sums(s) {
 				news = append(news, *s)
@@ -311,7 +312,9 @@ func (p *poller) remember(s *windsock.Sighting, err error) {
 	k.sums = p.sums(s)
 	if err != nil {
 		k.sums = sums{}
-		if !errors.Is(err, windsock.ErrNotFound) { // removed from the model: declared again by the next listing
+		if errors.Is(err, windsock.ErrNotFound) { // removed from the model, or what it is of was: declared again by the next listing
+			p.unsaid(windsock.Subject{Kind: windsock.KindDeployment, ID: s.Deployment})
+		} else {
 			p.log.Warn("what the provider shows was not taken in", "kind", s.Kind, "id", s.ID, "error", err)
 		}
 	}
@@ -320,6 +323,14 @@ func (p *poller) remember(s *windsock.Sighting, err error) {
 		return
 	}
 	p.known[s.Subject] = k
+}
+
+// unsaid has a thing recorded anew when it is shown. p.mu is held.
+func (p *poller) unsaid(s windsock.Subject) {
+	if k, ok := p.known[s]; ok {
+		k.sums = sums{}
+		p.known[s] = k
+	}
 }
 
 // undescribed reports whether the provider cannot tell for now what the thing is.
@@ -340,9 +351,8 @@ func (p *poller) sums(s *windsock.Sighting) sums {
 // forget has everything recorded anew by the next full listing.
 func (p *poller) forget() {
 	p.mu.Lock()
-	for s, k := range p.known {
-		k.sums = sums{}
-		p.known[s] = k
+	for s := range p.known {
+		p.unsaid(s)
 	}
 	p.mu.Unlock()
 	p.listSoon()

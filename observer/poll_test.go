@@ -355,6 +355,56 @@ func TestWhatCannotBeDescribedStaysWhatItIs(t *testing.T) {
 	})
 }
 
+// A deployment that a provider only describes is what its members are, and nothing is
+// said of it when they have left it.
+func TestADeploymentThatIsOnlyDescribed(t *testing.T) {
+	group := stack("d")
+	group.State, group.Raw = "", ""
+	c := &cloud{things: []windsock.Sighting{stack("e"), group, server("s00", windsock.Running)}}
+	m := newModel()
+	poll(t, m, c, func(recorded func() string) {
+		want(t, recorded(), "e>running= d>= s00>running=")
+		moved := server("s00", windsock.Running)
+		moved.Deployment = "e"
+		c.set(stack("e"), moved)
+		rounds(5)
+		want(t, recorded(), "s00>running=")
+		if st := m.lastSaved(); st.Deployments != 1 || st.Blind != 0 {
+			t.Errorf("the status is %+v", st)
+		}
+		c.set(stack("e"), group, server("s00", windsock.Running))
+		rounds(2)
+		want(t, recorded(), "d>= s00>running=")
+	})
+}
+
+// What is of a deployment that was taken out of the model has that declared again.
+func TestADeploymentThatIsMissingIsDescribedAnew(t *testing.T) {
+	c := &cloud{things: fleet(1)}
+	m := newModel()
+	var missing atomic.Bool
+	m.outcome = func(o windsock.Observation) error {
+		if o.Subject.ID == "d" {
+			missing.Store(false)
+		}
+		if missing.Load() {
+			return fmt.Errorf("deployment %q: %w", "d", windsock.ErrNotFound)
+		}
+		return nil
+	}
+	poll(t, m, c, func(recorded func() string) {
+		recorded()
+		missing.Store(true)
+		c.set(append(fleet(1), server("s01", windsock.Running))...)
+		rounds(1)
+		want(t, recorded(), "s01>running=")
+		rounds(1)
+		want(t, recorded(), "d>running= s01>running=")
+		rounds(1)
+		want(t, recorded(), "")
+	})
+}
+
 func TestWhatVanishedWhileWeWereAwayIsGone(t *testing.T) {
 	c := &cloud{things: fleet(1)}
 	m := newModel()

@@ -80,6 +80,10 @@ func (p *poller) missing(began time.Time) (once, twice []windsock.Subject) {
 		if k.round == p.round {
 			continue
 		}
+		if k.silent { // its members tell, and the store when it has none
+			delete(p.known, s)
+			continue
+		}
 		if another || k.missed == 0 {
 			k.missed++
 			p.known[s] = k

@@ -240,6 +240,78 @@ func TestAProviderIsLostAndComesBack(t *testing.T) {
 	})
 }
 
+// group is a deployment of which a provider says what it is, and nothing of its state.
+func group(id, name string) windsock.Observation {
+	return shown(windsock.KindDeployment, id, "", windsock.Description{Name: name, Pool: "p1"})
+}
+
+func TestADeploymentThatIsOnlyDescribedIsWhatItsMembersAre(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		after := s.Head()
+		out := record(t, s, group("g", "backends"), stack("d1", "shop"))
+		if out[0].Err != nil || out[0].Changed || out[0].State != windsock.Unknown {
+			t.Errorf("the outcome is %+v", out[0])
+		}
+		record(t, s, server("s1", "g", windsock.Starting))
+		record(t, s, server("s1", "d1", windsock.Starting)) // of a new stack, which was not known to be one at first
+		record(t, s, seen("s1", windsock.Running))
+		want := []string{
+			"deployment d1 unknown>running", "instance s1 unknown>starting", "deployment g unknown>starting",
+			"deployment d1 running>starting", "deployment g starting>unknown", "instance s1 starting>running", "deployment d1 starting>running",
+		}
+		if got := told(t, s, after); !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		record(t, s, group("g", "another name"))
+		d := must[windsock.Deployment](t)(s.Deployment(t.Context(), "g"))
+		if d.Name != "another name" || d.Pool != "p1" || d.State != windsock.Unknown || len(d.Evidence) != 0 {
+			t.Errorf("it is %+v", d)
+		}
+	})
+}
+
+// It leaves the model when it has had no members for a day, and no monitor hears of it.
+func TestADeploymentThatIsOnlyDescribedLeavesTheModelWithItsMembers(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		for _, id := range []string{"emptied", "new", "full", "reported", "owned", "declared"} {
+			record(t, s, group(id, ""))
+		}
+		record(t, s, server("s1", "emptied", windsock.Running), server("s2", "full", windsock.Unknown))
+		record(t, s, said(windsock.KindDeployment, "reported", "somebody", windsock.Running))
+		must[windsock.Deployment](t)(second(s.PutDeployment(t.Context(), windsock.DeploymentSpec{ID: "owned", Provider: "east", ProviderID: "owned"}, windsock.Cond{})))
+		if err := s.Declare(t.Context(), []windsock.DeploymentSpec{{ID: "declared"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.advance(20 * time.Hour)
+		record(t, s, server("s1", "full", windsock.Running), group("new", "renamed"))
+		after := s.Head()
+		sweep := func() (ids []string) {
+			t.Helper()
+			must[bool](t)(s.sweepGone(t.Context()))
+			for _, d := range must[[]windsock.Deployment](t)(s.Deployments(t.Context(), windsock.Filter{Limit: 10})) {
+				ids = append(ids, d.ID)
+			}
+			return ids
+		}
+		c.advance(5 * time.Hour)
+		if ids := sweep(); len(ids) != 6 {
+			t.Errorf("left are %q", ids)
+		}
+		c.advance(20 * time.Hour)
+		if ids := sweep(); !slices.Equal(ids, []string{"declared", "full", "owned", "reported"}) {
+			t.Errorf("left are %q", ids)
+		}
+		for _, e := range must[[]windsock.Event](t)(s.Events(t.Context(), after, 10, windsock.EventFilter{})) {
+			if e.Type != windsock.DeploymentRemoved || e.Word != "" {
+				t.Errorf("logged %+v", e)
+			}
+		}
+		if out := record(t, s, group("new", "renamed"), server("s3", "new", windsock.Running)); out[1].Err != nil {
+			t.Errorf("shown again: %v", out[1].Err)
+		}
+	})
+}
+
 func TestWhatIsGoneForADayLeavesTheModel(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, c *clock) {
 		declare(t, s, "ours", "mine")

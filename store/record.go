@@ -118,6 +118,9 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 
 // apply folds an observation into the evidence, and reports whether it says anything.
 func (w *working) apply(b *body, obs *windsock.Observation, out *windsock.Outcome) bool {
+	if obs.State == "" {
+		return false
+	}
 	at := b.index(obs.Source)
 	if at >= maxSources {
 		b.evidence, b.touched = b.evidence[:at], b.touched[:at]
@@ -139,7 +142,7 @@ func (w *working) apply(b *body, obs *windsock.Observation, out *windsock.Outcom
 
 // keep has the evidence of obs written when it changed what is believed.
 func (b *body) keep(obs *windsock.Observation) {
-	if b.changed {
+	if b.changed && obs.State != "" {
 		b.touched[b.index(obs.Source)] = true
 	}
 }

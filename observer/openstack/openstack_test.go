@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -33,7 +34,7 @@ func seen(t *testing.T, look func(context.Context, func([]windsock.Sighting) err
 }
 
 func line(s *windsock.Sighting) string {
-	text := fmt.Sprintf("%s %s: %s", s.Kind, s.ID, s.State)
+	text := fmt.Sprintf("%s %s: %s", s.Kind, s.ID, cmp.Or(s.State, "described"))
 	for _, part := range []struct{ name, value string }{
 		{"in", s.Deployment}, {"as", s.Assembly}, {"named", s.Name}, {"pool", s.Pool}, {"at", s.Address},
 	} {
@@ -106,7 +107,7 @@ func TestWhatWasRecorded(t *testing.T) {
 	f := recorded(t)
 	p := f.provider(Config{})
 	expect(t, p.Observe,
-		"deployment billing: running named billing pool "+project,
+		"deployment billing: described named billing pool "+project,
 		"deployment "+shop+": running named shop pool "+project,
 		"instance 913b2195-7273-43aa-871c-9d01228ba131: stopped in billing named stopped",
 		"instance 8de29906-4d90-423c-89dd-ab75fa08fba9: failed in billing named fails",
@@ -130,9 +131,9 @@ func TestAnAdministratorSeesTheHost(t *testing.T) {
 	row := recording(t, "servers-admin.json")["servers"].([]any)[0].(map[string]any)
 	f.with(func() { f.servers = append(f.servers, row) })
 	p := f.provider(Config{})
-	expect(t, p.Observe, "deployment project:"+project+": running named demo pool "+project, "instance "+db+": running in project:"+project+" named db at 10.64.2.186")
+	expect(t, p.Observe, "deployment project:"+project+": described named demo pool "+project, "instance "+db+": running in project:"+project+" named db at 10.64.2.186")
 	f.with(func() { row["host_status"] = "UNKNOWN" })
-	expect(t, p.Observe, "deployment project:"+project+": running named demo pool "+project, "instance "+db+": unknown in project:"+project+" named db at 10.64.2.186")
+	expect(t, p.Observe, "deployment project:"+project+": described named demo pool "+project, "instance "+db+": unknown in project:"+project+" named db at 10.64.2.186")
 }
 
 func TestATokenThatExpiresMidwayIsRenewed(t *testing.T) {
@@ -182,7 +183,7 @@ func TestTheServersOfAllProjects(t *testing.T) {
 	f.put(uuid("b"), map[string]any{"metadata": map[string]any{"windsock:deployment": "shop"}})
 	p := f.provider(Config{})
 	want := []string{
-		"deployment other:shop: running named shop pool other", "deployment shop: running named shop pool " + project,
+		"deployment other:shop: described named shop pool other", "deployment shop: described named shop pool " + project,
 		"instance " + uuid("a") + ": running in other:shop named web-1 at 10.64.2.33", "instance " + uuid("b") + ": running in shop named web-1 at 10.64.2.33",
 	}
 	expect(t, p.Observe, want...)
@@ -206,7 +207,7 @@ func TestACellThatIsDown(t *testing.T) {
 	}
 	f.with(func() { f.down = 1 })
 	expect(t, p.Observe,
-		"deployment project:"+project+": running named demo pool "+project,
+		"deployment project:"+project+": described named demo pool "+project,
 		"instance "+uuid("a")+": unknown",
 		"instance "+uuid("b")+": running in project:"+project+" named web-1 at 10.64.2.33")
 	if s, err := p.Check(t.Context(), windsock.Subject{Kind: windsock.KindInstance, ID: uuid("a")}); err != nil || line(&s) != "instance "+uuid("a")+": unknown" {
@@ -392,16 +393,16 @@ func TestServersInNoStack(t *testing.T) {
 	}
 	own, group := "project:"+project, "group:"+uuid("g")
 	expect(t, f.provider(Config{}).Observe,
-		"deployment "+group+": running named backends pool "+project, "deployment shop: running named shop pool "+project, "deployment "+own+": running named demo pool "+project,
+		"deployment "+group+": described named backends pool "+project, "deployment shop: described named shop pool "+project, "deployment "+own+": described named demo pool "+project,
 		end("a", group), end("b", "shop"), end("c", own))
 	expect(t, f.provider(Config{MetadataKey: "app", GroupBy: "project"}).Observe,
-		"deployment "+own+": running named demo pool "+project, "deployment blog: running named blog pool "+project,
+		"deployment "+own+": described named demo pool "+project, "deployment blog: described named blog pool "+project,
 		end("a", own), end("b", "blog"), end("c", own))
 	zones := f.provider(Config{Pool: "zone", GroupBy: "project", MetadataKey: "none"})
 	if _, err := seen(t, zones.Observe); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, zones.Observe, "deployment "+own+": running named demo pool z1", end("a", own), end("b", own), end("c", own)) // of its zones the first
+	expect(t, zones.Observe, "deployment "+own+": described named demo pool z1", end("a", own), end("b", own), end("c", own)) // of its zones the first
 }
 
 // Changes overlap, as times have whole seconds, and are by the cloud's clock.

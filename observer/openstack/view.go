@@ -127,7 +127,7 @@ func (v *view) group(r *server) group {
 }
 
 // deployment describes the one that a server belongs to, unless it is a stack that this
-// look knows nothing of.
+// look knows nothing of. What is no stack has no state but that of its servers.
 func (v *view) deployment(r *server, id string) (windsock.Sighting, bool) {
 	if st := v.stacks[id]; st != nil {
 		return v.stack(st), true
@@ -135,18 +135,18 @@ func (v *view) deployment(r *server, id string) (windsock.Sighting, bool) {
 	if isUUID(id) {
 		return windsock.Sighting{}, false
 	}
-	s := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: id}, State: windsock.Running}
+	s := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: id}}
 	s.Pool = v.pool(id, r.Project)
 	switch {
 	case strings.HasPrefix(id, "group:"):
-		s.Raw, s.Name = "server group", v.group(r).name
+		s.Name = v.group(r).name
 	case strings.HasPrefix(id, "project:"):
-		s.Raw, s.Name = "project", r.Project
+		s.Name = r.Project
 		if r.Project == v.session.project.ID {
 			s.Name = v.session.project.Name
 		}
 	default:
-		s.Raw, s.Name = "metadata", r.Metadata[v.config.MetadataKey]
+		s.Name = r.Metadata[v.config.MetadataKey]
 	}
 	return s, true
 }
