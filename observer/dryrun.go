@@ -86,12 +86,16 @@ func (p *poller) enter(l *windsock.Listing, page []windsock.Sighting) {
 	defer p.mu.Unlock()
 	for i := range page {
 		s := &page[i]
+		k, old := p.known[s.Subject]
+		if !old && undescribed(s) {
+			continue
+		}
 		if s.Kind == windsock.KindDeployment {
 			l.Deployments++
 		} else {
 			l.Instances++
 		}
-		isNew := p.known[s.Subject].sums.description != p.hasher.sums(s).description
+		isNew := k.sums.description != p.sums(s).description
 		if isNew {
 			l.New++
 		}

@@ -52,6 +52,22 @@ func TestADryRunRecordsNothing(t *testing.T) {
 	})
 }
 
+// What is of no deployment would not be declared, and what cannot be described for now is
+// what it was.
+func TestADryRunShowsWhatWouldBeRecorded(t *testing.T) {
+	lone, unsure := server("s01", windsock.Running), server("s00", windsock.Failed)
+	lone.Deployment, unsure.Description = "", windsock.Description{}
+	c := &cloud{things: fleet(1)}
+	asking(t, newModel(), c, func(t *testing.T, o *Observer, recorded func() string) {
+		recorded()
+		c.set(stack("d"), unsure, lone)
+		l, err := o.Listing(t.Context(), "east")
+		if err != nil || l.Instances != 1 || l.New != 0 || len(l.Things) != 2 {
+			t.Errorf("%+v, %v", l, err)
+		}
+	})
+}
+
 func TestADryRunThatFails(t *testing.T) {
 	c := &cloud{things: fleet(3), size: 2}
 	asking(t, newModel(), c, func(t *testing.T, o *Observer, recorded func() string) {

@@ -26,7 +26,7 @@ type Config struct {
 	Endpoints   map[string]string `json:"endpoints"`    // by type of service, instead of what the catalog says
 	Pool        string            `json:"pool"`         // what a pool is: project (default) or zone
 	MetadataKey string            `json:"metadata_key"` // names the deployment of a server in no stack; default windsock:deployment
-	GroupBy     string            `json:"group_by"`     // what else makes its deployment: server_group (default), if it is in one, or project
+	GroupBy     string            `json:"group_by"`     // what else makes its deployment: server_group (default), if it is in one, or project; none: it is not observed
 
 	Notifications string   `json:"notifications"` // URL of the RabbitMQ where its services tell each other what they do; secret
 	Exchanges     []string `json:"exchanges"`     // there; default nova and heat
@@ -39,8 +39,8 @@ func (c *Config) complete() error {
 	if c.Pool != "project" && c.Pool != "zone" {
 		return windsock.Invalid("pool", "want project or zone, got %q", windsock.Clip(c.Pool))
 	}
-	if c.GroupBy != "server_group" && c.GroupBy != "project" {
-		return windsock.Invalid("group_by", "want server_group or project, got %q", windsock.Clip(c.GroupBy))
+	if c.GroupBy != "server_group" && c.GroupBy != "project" && c.GroupBy != "none" {
+		return windsock.Invalid("group_by", "want server_group, project or none, got %q", windsock.Clip(c.GroupBy))
 	}
 	if err := notify.ValidURL(c.Notifications); c.Notifications != "" && err != nil {
 		return windsock.Invalid("notifications", "%v", err)

@@ -405,6 +405,24 @@ func TestServersInNoStack(t *testing.T) {
 	expect(t, zones.Observe, "deployment "+own+": described named demo pool z1", end("a", own), end("b", own), end("c", own)) // of its zones the first
 }
 
+// A server that nobody groups is not declared; one that was goes on being observed, as
+// what it is of.
+func TestServersThatNobodyGroups(t *testing.T) {
+	f := newFake(t)
+	f.put(uuid("a"), nil)
+	f.put(uuid("b"), map[string]any{"metadata": map[string]any{"windsock:deployment": "shop"}})
+	f.with(func() {
+		f.groups = []map[string]any{{"id": uuid("g"), "name": "backends", "members": []string{uuid("a")}}}
+	})
+	p := f.provider(Config{GroupBy: "none"})
+	expect(t, p.Observe, "deployment shop: described named shop pool "+project,
+		"instance "+uuid("a")+": running named web-1 at 10.64.2.33", "instance "+uuid("b")+": running in shop named web-1 at 10.64.2.33")
+	s, err := p.Check(t.Context(), windsock.Subject{Kind: windsock.KindInstance, ID: uuid("a")})
+	if err != nil || s.State != windsock.Running || s.Deployment != "" {
+		t.Errorf("looked at it is %+v, %v", s, err)
+	}
+}
+
 // Changes overlap, as times have whole seconds, and are by the cloud's clock.
 func TestChangesAreAskedForByTheCloudsClock(t *testing.T) {
 	f := newFake(t)
@@ -647,7 +665,7 @@ func TestATrustedCAAndAnEndpoint(t *testing.T) {
 func TestWhatCannotBeConfigured(t *testing.T) {
 	for want, c := range map[string]Config{
 		"pool: want project or zone":                {Pool: "rack"},
-		"group_by: want server_group or project":    {GroupBy: "none"},
+		"group_by: want server_group, project or":   {GroupBy: "host"},
 		"endpoints.network: want compute or":        {Endpoints: map[string]string{"network": "http://x"}},
 		"notifications: want amqp:// or amqps://":   {Notifications: "rabbit://rabbit.example"},
 		"endpoints.compute: want a URL, got \"nova": {Endpoints: map[string]string{"compute": "nova:8774"}},

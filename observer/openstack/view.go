@@ -91,7 +91,8 @@ func (v *view) sighting(r *server) windsock.Sighting {
 }
 
 // belongs returns the deployment of a server: a stack, or what its metadata name, or its
-// server group, or else its project.
+// server group, or else its project. One that nobody groups has none: it is not declared,
+// and one that was grouped stays where it was, as its stack may only be unreadable now.
 func (v *view) belongs(r *server) (deployment, assembly string) {
 	if at, ok := v.heat.place(r.ID); ok {
 		return at.stack, at.assembly
@@ -104,6 +105,9 @@ func (v *view) belongs(r *server) (deployment, assembly string) {
 	}
 	if g := v.group(r); g.id != "" {
 		return "group:" + g.id, ""
+	}
+	if v.config.GroupBy == "none" {
+		return "", ""
 	}
 	return "project:" + r.Project, ""
 }
