@@ -36,6 +36,7 @@ type fake struct {
 	stacks    []map[string]any
 	resources map[string][]map[string]any // by stack
 	groups    []map[string]any
+	did       map[string][]map[string]any // what was done to a server, the newest first
 	broken    providertest.Fault
 	pages     int            // that were good
 	faults    map[string]int // by a part of the path: the status that it answers
@@ -54,7 +55,7 @@ type fake struct {
 const project = "8dda80375b2d4e969df3ab1c4ab92bd4"
 
 func newFake(t *testing.T) *fake {
-	f := &fake{t: t, broken: providertest.Fine, deleted: map[string]bool{}, changed: map[string]bool{}, resources: map[string][]map[string]any{}, faults: map[string]int{}, handlers: map[string]http.HandlerFunc{}}
+	f := &fake{t: t, broken: providertest.Fine, deleted: map[string]bool{}, changed: map[string]bool{}, resources: map[string][]map[string]any{}, did: map[string][]map[string]any{}, faults: map[string]int{}, handlers: map[string]http.HandlerFunc{}}
 	f.row = recording(t, "servers.json")["servers"].([]any)[2].(map[string]any)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v3/auth/tokens", f.keystone)
@@ -236,8 +237,13 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 func (f *fake) actions(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if id := r.PathValue("id"); f.deleted[id] {
+	id := r.PathValue("id")
+	if f.deleted[id] {
 		answer(w, http.StatusOK, recording(f.t, "actions.json"))
+		return
+	}
+	if did, ok := f.did[id]; ok {
+		answer(w, http.StatusOK, map[string]any{"instanceActions": did})
 		return
 	}
 	refuse(w, http.StatusNotFound, "Instance could not be found.")

@@ -16,6 +16,7 @@ type server struct {
 	ID        string               `json:"id"`
 	Name      string               `json:"name"`
 	Status    string               `json:"status"`
+	Updated   string               `json:"updated"`
 	Project   string               `json:"tenant_id"`
 	Metadata  map[string]string    `json:"metadata"`
 	Addresses map[string][]address `json:"addresses"`
@@ -146,6 +147,9 @@ func (p *Provider) listServers(ctx context.Context, s *session, query url.Values
 		if more && len(fresh) == 0 {
 			return errors.New("servers/detail: the pages repeat themselves")
 		}
+		if err := p.readStops(ctx, s, fresh); err != nil {
+			return err
+		}
 		if err := show(fresh); err != nil {
 			return err
 		}
@@ -197,21 +201,11 @@ func (s *session) server(ctx context.Context, id string) (server, error) {
 // deleted reports whether Nova has noted that somebody deleted the server. If it has
 // not, there never was one, or it is long gone, or none of our business.
 func (s *session) deleted(ctx context.Context, id string) (bool, error) {
-	var body struct {
-		Actions []struct {
-			Action string `json:"action"`
-		} `json:"instanceActions"`
-	}
-	err := s.read(ctx, s.novaOne, "servers/"+url.PathEscape(id)+"/os-instance-actions", nil, &body)
+	actions, err := s.actions(ctx, id)
 	if status(err) == http.StatusNotFound || status(err) == http.StatusForbidden {
 		return false, nil
 	}
-	for _, a := range body.Actions {
-		if a.Action == "delete" || a.Action == "forceDelete" {
-			return true, err
-		}
-	}
-	return false, err
+	return slices.ContainsFunc(actions, func(a action) bool { return a.Name == "delete" || a.Name == "forceDelete" }), err
 }
 
 // group is a server group.

@@ -69,6 +69,7 @@ type Provider struct {
 	everybody bool              // the servers of all projects were listed once
 	groups    map[string]group  // by server
 	zones     map[string]string // by deployment, the first of those its servers are in
+	stops     map[string]stop   // by server that is off
 	said      map[string]bool
 }
 
@@ -88,7 +89,7 @@ func New(c Config, log *slog.Logger) (*Provider, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	return &Provider{config: c, log: log, heat: newHeat(), zones: map[string]string{}, said: map[string]bool{}}, nil
+	return &Provider{config: c, log: log, heat: newHeat(), zones: map[string]string{}, stops: map[string]stop{}, said: map[string]bool{}}, nil
 }
 
 // Observe implements observer.Provider.
@@ -176,6 +177,9 @@ func (p *Provider) checkServer(ctx context.Context, s *session, id string) (wind
 		}
 		row = server{ID: id, Status: "DELETED"}
 	} else if err != nil {
+		return windsock.Sighting{}, err
+	}
+	if err := p.readStops(ctx, s, []server{row}); err != nil {
 		return windsock.Sighting{}, err
 	}
 	v := p.newView(s)

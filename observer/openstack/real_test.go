@@ -134,7 +134,7 @@ func TestRealServer(t *testing.T) {
 		t.Errorf("it runs as %+v", s)
 	}
 	r.do(r.nova, http.MethodPost, "servers/"+id+"/action", map[string]any{"os-stop": nil}, nil)
-	if s := r.until(p, id, windsock.Stopped); s.Raw != "SHUTOFF stopped power=4" {
+	if s := r.until(p, id, windsock.Stopped); s.Raw != "SHUTOFF stopped power=4" || !s.Requested {
 		t.Errorf("it is stopped as %+v", s)
 	}
 	r.do(r.nova, http.MethodPost, "servers/"+id+"/action", map[string]any{"os-start": nil}, nil)

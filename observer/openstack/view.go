@@ -81,7 +81,7 @@ func (v *view) sighting(r *server) windsock.Sighting {
 	s := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: r.ID}, Raw: raw(r)}
 	s.State, s.Reason = judge(r)
 	s.Requested = (s.State == windsock.Gone || s.State == windsock.Suspended || s.State == windsock.Stopped || s.State == windsock.Stopping) &&
-		(requested[r.Status] || requested[r.Task])
+		(requested[r.Status] || requested[r.Task]) || s.State == windsock.Stopped && v.asked(r.ID)
 	if s.State == windsock.Gone || r.fewKeys() {
 		return s
 	}

@@ -35,7 +35,7 @@ var serverWords = map[string]windsock.State{
 }
 
 // requested are the words for what Nova never does by itself. SHUTOFF is none: that is
-// also what becomes of a guest that died, by way of the same powering-off.
+// also what becomes of a guest that died, by way of the same powering-off (readStops).
 var requested = map[string]bool{
 	"DELETED": true, "SOFT_DELETED": true, "PAUSED": true, "SUSPENDED": true, "SHELVED": true, "SHELVED_OFFLOADED": true,
 	"deleting": true, "soft-deleting": true, "pausing": true, "suspending": true, "shelving": true,

@@ -152,44 +152,55 @@ func TestWhatHappensInTheCloudIsCalledBack(t *testing.T) {
 	web := c.boot("web", []servers.Network{{UUID: c.network}})
 	c.until(web, "ACTIVE")
 	both.hear(t, web, start)
+	both.hear(t, "shop", start)
 	t.Run("a stop and a start", func(t *testing.T) {
 		c.must(servers.Stop(t.Context(), c.nova, web).ExtractErr())
 		c.until(web, "SHUTOFF")
 		both.hear(t, web, stop)
+		both.hear(t, "shop", stop) // as was asked for
 		c.must(servers.Start(t.Context(), c.nova, web).ExtractErr())
 		c.until(web, "ACTIVE")
 		both.hear(t, web, start)
+		both.hear(t, "shop", start)
 	})
 	t.Run("an error", func(t *testing.T) {
 		c.must(servers.ResetState(t.Context(), c.novaAdmin, web, servers.StateError).ExtractErr())
 		c.until(web, "ERROR")
 		both.hear(t, web, fail)
+		both.hear(t, "shop", fail)
 		c.must(servers.ResetState(t.Context(), c.novaAdmin, web, servers.StateActive).ExtractErr())
 		c.until(web, "ACTIVE")
 		both.hear(t, web, start)
+		both.hear(t, "shop", start)
 	})
 	t.Run("a guest that dies", func(t *testing.T) {
 		c.meddle(web, "shutdown")
 		c.until(web, "SHUTOFF") // Nova finds it
 		both.hear(t, web, stop)
+		both.hear(t, "shop", fail)
 		c.meddle(web, "")
 		c.must(servers.Start(t.Context(), c.nova, web).ExtractErr())
 		c.until(web, "ACTIVE")
 		both.hear(t, web, start)
+		both.hear(t, "shop", start)
 	})
 	t.Run("a guest that is paused, which Nova goes on calling ACTIVE", func(t *testing.T) {
 		c.meddle(web, "paused")
 		both.hear(t, web, stop)
+		both.hear(t, "shop", fail)
 		c.meddle(web, "")
 		both.hear(t, web, start)
+		both.hear(t, "shop", start)
 	})
 	t.Run("a server that does not boot", func(t *testing.T) {
 		broken := c.boot("broken", "none")
 		c.until(broken, "ERROR")
 		both.hear(t, broken, fail)
+		both.hear(t, "shop", fail)
 		c.must(servers.Delete(t.Context(), c.nova, broken).ExtractErr())
 		c.deleted(broken)
 		both.hear(t, broken, stop)
+		both.hear(t, "shop", start)
 	})
 	t.Run("a stack", func(t *testing.T) {
 		stack, server := c.stack("shelf")
@@ -203,6 +214,7 @@ func TestWhatHappensInTheCloudIsCalledBack(t *testing.T) {
 	c.must(servers.Delete(t.Context(), c.nova, web).ExtractErr())
 	c.deleted(web)
 	both.hear(t, web, stop)
+	both.hear(t, "shop", stop)
 	for _, w := range both {
 		w.hearNoMore(t, old)
 	}
