@@ -36,6 +36,7 @@ type fake struct {
 	stacks    []map[string]any
 	resources map[string][]map[string]any // by stack
 	groups    []map[string]any
+	volumes   []map[string]any            // those in error; nil: there is no Cinder
 	did       map[string][]map[string]any // what was done to a server, the newest first
 	broken    providertest.Fault
 	pages     int            // that were good
@@ -66,6 +67,7 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /compute/v2.1/os-server-groups", f.listGroups)
 	mux.HandleFunc("GET /heat/v1/{project}/stacks", f.listStacks)
 	mux.HandleFunc("GET /heat/v1/{project}/stacks/{name}/{id}/resources", f.listResources)
+	mux.HandleFunc("GET /cinder/v3/{project}/volumes/detail", f.listVolumes)
 	f.srv = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, mux) }))
 	f.srv.Start()
 	t.Cleanup(f.srv.Close)
@@ -156,6 +158,9 @@ func (f *fake) keystone(w http.ResponseWriter, r *http.Request) {
 		}}
 	}
 	catalog := []any{service("identity", "/v3"), service("compute", "/compute/v2.1"), service("orchestration", "/heat/v1/"+project)}
+	if f.volumes != nil {
+		catalog = append(catalog, service("volumev3", "/cinder/v3/"+project))
+	}
 	w.Header().Set("X-Subject-Token", token)
 	answer(w, http.StatusCreated, map[string]any{"token": map[string]any{
 		"expires_at": "2036-11-30T11:58:29.000000Z", "issued_at": "2026-11-30T10:58:29.000000Z",
@@ -288,6 +293,21 @@ func (f *fake) listResources(w http.ResponseWriter, r *http.Request) {
 		list = []map[string]any{}
 	}
 	answer(w, http.StatusOK, map[string]any{"resources": list})
+}
+
+// listVolumes shows one volume on a page.
+func (f *fake) listVolumes(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got := r.URL.Query().Get("status"); got != "error" {
+		f.t.Errorf("asked for volumes that are %q", got)
+	}
+	from := 1 + slices.IndexFunc(f.volumes, func(v map[string]any) bool { return v["id"] == r.URL.Query().Get("marker") })
+	body := map[string]any{"volumes": f.volumes[from:min(from+1, len(f.volumes))]}
+	if from+1 < len(f.volumes) {
+		body["volumes_links"] = []any{map[string]any{"rel": "next", "href": "http://cinder.example/?marker=x"}}
+	}
+	answer(w, http.StatusOK, body)
 }
 
 // with changes the cloud while it is observed.

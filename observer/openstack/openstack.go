@@ -46,8 +46,8 @@ func (c *Config) complete() error {
 		return windsock.Invalid("notifications", "%v", err)
 	}
 	for service, at := range c.Endpoints {
-		if service != novaService && service != heatService {
-			return windsock.Invalid("endpoints."+service, "want %s or %s", novaService, heatService)
+		if service != novaService && service != heatService && service != cinderService {
+			return windsock.Invalid("endpoints."+service, "want %s, %s or %s", novaService, heatService, cinderService)
 		}
 		if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return windsock.Invalid("endpoints."+service, "want a URL, got %q", windsock.Clip(at))
@@ -70,6 +70,7 @@ type Provider struct {
 	groups    map[string]group  // by server
 	zones     map[string]string // by deployment, the first of those its servers are in
 	stops     map[string]stop   // by server that is off
+	volumes   map[string]string // by server, what is wrong with its volumes
 	said      map[string]bool
 }
 
@@ -131,6 +132,7 @@ func (p *Provider) lookWith(ctx context.Context, page func([]windsock.Sighting) 
 	}
 	var clock clock
 	if full || p.since.IsZero() {
+		p.readVolumes(ctx, s)
 		if err := p.listServers(ctx, s, nil, &clock, v.show(page, false)); err != nil {
 			return err
 		}

@@ -666,7 +666,7 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 	for want, c := range map[string]Config{
 		"pool: want project or zone":                {Pool: "rack"},
 		"group_by: want server_group, project or":   {GroupBy: "host"},
-		"endpoints.network: want compute or":        {Endpoints: map[string]string{"network": "http://x"}},
+		"endpoints.network: want compute, orch":     {Endpoints: map[string]string{"network": "http://x"}},
 		"notifications: want amqp:// or amqps://":   {Notifications: "rabbit://rabbit.example"},
 		"endpoints.compute: want a URL, got \"nova": {Endpoints: map[string]string{"compute": "nova:8774"}},
 	} {

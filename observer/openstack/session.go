@@ -29,8 +29,10 @@ import (
 
 // The types of the services we ask.
 const (
-	novaService = "compute"
-	heatService = "orchestration"
+	novaService   = "compute"
+	heatService   = "orchestration"
+	cinderService = "block-storage"
+	cinderV3      = "volumev3" // the same, by the name that most catalogs have
 )
 
 const (
@@ -47,6 +49,7 @@ type session struct {
 	nova    *gophercloud.ServiceClient
 	novaOne *gophercloud.ServiceClient // the same, for one server
 	heat    *gophercloud.ServiceClient // nil: there is none
+	cinder  *gophercloud.ServiceClient // the same
 	project tokens.Project             // that the token is for
 	ownOnly bool                       // the servers of other projects may not be listed
 	global  atomic.Bool                // the stacks of all projects may be
@@ -101,6 +104,7 @@ func (c *Config) connect(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.heat = c.service(client, heatService, catalog, where)
+	s.cinder = cmp.Or(c.service(client, cinderService, catalog, where), c.service(client, cinderV3, catalog, where))
 	if s.nova = c.service(client, novaService, catalog, where); s.nova == nil {
 		return nil, fmt.Errorf("the catalog has no %s service in the region %q", novaService, where.Region)
 	}

@@ -85,6 +85,10 @@ func (v *view) sighting(r *server) windsock.Sighting {
 	if s.State == windsock.Gone || r.fewKeys() {
 		return s
 	}
+	if why := v.brokenVolume(r.ID); why != "" { // it is a word of its own, or nothing would seem to have changed
+		s.Raw += " volume=error"
+		s.Reason = strings.TrimPrefix(s.Reason+"; "+why, "; ")
+	}
 	s.Deployment, s.Assembly = v.belongs(r)
 	s.Name, s.Address, s.Metadata = r.Name, r.address(), r.Metadata
 	return s
