@@ -234,14 +234,20 @@ func (p *poller) observe(ctx context.Context, list listing, page func(context.Co
 	return err
 }
 
+// news is a sighting that is to be recorded, and what is to be remembered of it.
+type news struct {
+	windsock.Sighting
+	sums sums
+}
+
 // take records what of these sightings is new. They come of a look that began then.
 func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock.Sighting) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var news []windsock.Sighting
+	var list []news
 	flush := func() error {
-		defer func() { news = news[:0] }()
-		return p.record(ctx, news)
+		defer func() { list = list[:0] }()
+		return p.record(ctx, list)
 	}
 	for i := range sightings {
 		s := &sightings[i]
@@ -255,19 +261,18 @@ func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock
 			if !old {
 				continue
 			}
-			news = append(news, *s)
+			list = append(list, news{Sighting: *s})
 		} else {
 			if !old && undescribed(s) {
 				continue
 			}
-			was := k.sums
 			k.lookAt, k.round, k.missed, k.unknown, k.silent = began.Sub(p.start), p.round, 0, s.State == windsock.Unknown, s.State == ""
 			p.known[s.Subject] = k
-			if was != p.sums(s) {
-				news = append(news, *s)
+			if sums := p.sums(s); k.sums != sums {
+				list = append(list, news{*s, sums})
 			}
 		}
-		if len(news) == recordSize {
+		if len(list) == recordSize {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -278,19 +283,19 @@ func (p *poller) take(ctx context.Context, began time.Time, sightings []windsock
 
 // record records sightings, each with what it is if that is new, and remembers them.
 // p.mu is held.
-func (p *poller) record(ctx context.Context, news []windsock.Sighting) error {
-	if len(news) == 0 {
+func (p *poller) record(ctx context.Context, list []news) error {
+	if len(list) == 0 {
 		return nil
 	}
-	batch := make([]windsock.Observation, len(news))
-	for i := range news {
-		s := &news[i]
+	batch := make([]windsock.Observation, len(list))
+	for i := range list {
+		s := &list[i]
 		batch[i] = windsock.Observation{
 			Subject: s.Subject, Provider: p.ID, Source: windsock.ProviderSource(p.ID), Origin: windsock.FromProvider,
 			State: s.State, Raw: s.Raw, Reason: windsock.CutReason(s.Reason), Requested: s.Requested,
 			Promise: windsock.LostAfter * p.Every,
 		}
-		if s.State != windsock.Gone && p.known[s.Subject].sums.description != p.sums(s).description {
+		if s.State != windsock.Gone && p.known[s.Subject].sums.description != s.sums.description {
 			batch[i].As = &s.Description
 		}
 	}
@@ -300,16 +305,16 @@ func (p *poller) record(ctx context.Context, news []windsock.Sighting) error {
 	if err != nil {
 		return fmt.Errorf("what the provider shows cannot be recorded: %w", err)
 	}
-	for i := range news {
-		p.remember(&news[i], outcomes[i].Err)
+	for i := range list {
+		p.remember(&list[i], outcomes[i].Err)
 	}
 	return nil
 }
 
 // remember notes that a sighting was recorded. One that was not is new the next time.
-func (p *poller) remember(s *windsock.Sighting, err error) {
+func (p *poller) remember(s *news, err error) {
 	k := p.known[s.Subject]
-	k.sums = p.sums(s)
+	k.sums = s.sums
 	if err != nil {
 		k.sums = sums{}
 		if errors.Is(err, windsock.ErrNotFound) { // removed from the model, or what it is of was: declared again by the next listing

@@ -38,13 +38,13 @@ func (p *poller) settle(ctx context.Context, began time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for part := range slices.Chunk(gone, recordSize) {
-		var news []windsock.Sighting
+		var list []news
 		for _, s := range part {
 			if k, ok := p.known[s]; ok && k.lookAt <= began.Sub(p.start) { // nobody saw it since
-				news = append(news, vanished(s, "two listings in a row did not have it"))
+				list = append(list, news{Sighting: vanished(s, "two listings in a row did not have it")})
 			}
 		}
-		if err := p.record(ctx, news); err != nil {
+		if err := p.record(ctx, list); err != nil {
 			return err
 		}
 	}
