@@ -20,12 +20,12 @@ import (
 
 // A cloud is what its users have of it.
 type cloud struct {
-	t                      *testing.T
+	t                      testing.TB
 	nova, novaAdmin, heat  *gophercloud.ServiceClient
 	image, flavor, network string
 }
 
-func connect(t *testing.T) *cloud {
+func connect(t testing.TB) *cloud {
 	c := &cloud{t: t, image: os.Getenv("OS_IMAGE_ID"), flavor: os.Getenv("OS_FLAVOR_ID"), network: os.Getenv("OS_NETWORK_ID")}
 	c.nova, c.heat = c.signIn("member")
 	c.nova.Microversion = "2.37" // networks may be none
@@ -145,8 +145,8 @@ func TestWhatHappensInTheCloudIsCalledBack(t *testing.T) {
 	}
 	c := connect(t)
 	old := c.servers() // of a run that did not end well
-	told := observe(t, "told", "6h", amqpURL)
-	polls := observe(t, "polls", "2s", "")
+	told := observe(t, "told", "6h", "6h", amqpURL)
+	polls := observe(t, "polls", "2s", "20s", "")
 	both := watchers{told, polls}
 
 	web := c.boot("web", []servers.Network{{UUID: c.network}})
@@ -221,7 +221,7 @@ func TestWhatHappensInTheCloudIsCalledBack(t *testing.T) {
 }
 
 // eventually waits until ok, which it asks again and again, or fails the test.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
 	for !ok() {

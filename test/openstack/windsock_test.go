@@ -46,6 +46,8 @@ func TestMain(m *testing.M) {
 // A watcher is a windsock that observes the cloud, and a monitor that it calls back.
 type watcher struct {
 	name string
+	api  string
+	pid  int
 	log  logFile
 
 	mu    sync.Mutex
@@ -88,13 +90,14 @@ func (l *logFile) String() string {
 	return l.text.String()
 }
 
-// observe starts one that looks at all of the cloud every so often, and listens to its
-// notifications if there is a URL. It returns when it has listed it once.
-func observe(t *testing.T, name, every, amqpURL string) *watcher {
+// observe starts one that looks for changes in the cloud, and at all of it, as often as is
+// said, and listens to its notifications if there is a URL. It returns when it has listed
+// it once.
+func observe(t testing.TB, name, every, full, amqpURL string) *watcher {
 	t.Helper()
 	w := &watcher{name: name, heard: map[string]int{}}
 	dir := t.TempDir()
-	provider := map[string]any{"id": name, "kind": "openstack", "cloud": "member", "interval": every}
+	provider := map[string]any{"id": name, "kind": "openstack", "cloud": "member", "interval": every, "full": full}
 	if amqpURL != "" {
 		provider["notifications"] = amqpURL
 	}
@@ -114,6 +117,7 @@ func observe(t *testing.T, name, every, amqpURL string) *watcher {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	w.pid = cmd.Process.Pid
 	t.Cleanup(func() {
 		cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil || t.Failed() {
@@ -125,7 +129,7 @@ func observe(t *testing.T, name, every, amqpURL string) *watcher {
 	})
 	ready := regexp.MustCompile(`msg=ready.* address=(http://\S+)`)
 	eventually(t, "windsock is ready", func() bool { return ready.MatchString(w.log.String()) })
-	api := ready.FindStringSubmatch(w.log.String())[1]
+	w.api = ready.FindStringSubmatch(w.log.String())[1]
 
 	monitor := httptest.NewServer(http.HandlerFunc(w.hearOf))
 	t.Cleanup(monitor.Close)
@@ -133,7 +137,7 @@ func observe(t *testing.T, name, every, amqpURL string) *watcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Post(api+"/api/monitors/add", "application/json", strings.NewReader(fmt.Sprintf(`{"address": %q, "port": %s}`, host, port)))
+	resp, err := http.Post(w.api+"/api/monitors/add", "application/json", strings.NewReader(fmt.Sprintf(`{"address": %q, "port": %s}`, host, port)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +146,7 @@ func observe(t *testing.T, name, every, amqpURL string) *watcher {
 		t.Fatalf("the monitor is not added: %s", resp.Status)
 	}
 	eventually(t, name+" has listed the cloud", func() bool {
-		resp, err := http.Get(api + "/metrics")
+		resp, err := http.Get(w.api + "/metrics")
 		if err != nil {
 			return false
 		}
@@ -181,7 +185,9 @@ func (w *watcher) of(subject string) (told []callback) {
 // bound is generous: machines that run all of this are slow.
 const bound = 20 * time.Second
 
-func (w *watcher) hear(t *testing.T, seen time.Time, subject, word string) {
+// hear waits for what is heard next of a subject, and returns when that was. It fails the
+// test if it is another word, or does not come.
+func (w *watcher) hear(t testing.TB, seen time.Time, subject, word string) time.Time {
 	t.Helper()
 	n := w.heard[subject]
 	w.heard[subject]++
@@ -191,7 +197,7 @@ func (w *watcher) hear(t *testing.T, seen time.Time, subject, word string) {
 				t.Fatalf("%s heard %+v, want %s; of %v", w.name, c, word, told)
 			}
 			t.Logf("%-5s heard %s of %s %+.1f s after it was seen", w.name, word, subject, told[n].at.Sub(seen).Seconds())
-			return
+			return told[n].at
 		}
 		select {
 		case <-deadline:
