@@ -10,6 +10,7 @@ import "windsock"
 // A value in it is what encoding/json has for one (nil, bool, int64, float64, string,
 // []any, map[string]any); a map with one key that names a function is a call of it.
 type Template struct {
+	Path        string // of its file, among those sent along; "": it is the deployable itself
 	Format      string // "hot" or "components"
 	Version     string // as written: "2013-05-23"
 	Description string
