@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"windsock"
+	"windsock/document"
 	"windsock/monitors"
 )
 
@@ -53,10 +54,12 @@ type fileDeployment struct {
 	Instances []windsock.InstanceSpec `json:"instances"`
 }
 
+const maxConfig = 16 << 20 // bytes
+
 // LoadConfig reads a YAML file. Its fields are those of the API. An error names the
 // file, the line and the field.
 func LoadConfig(path string) (Config, error) {
-	data, err := readFile(path)
+	data, err := document.ReadFile(path, maxConfig)
 	if err != nil {
 		return Config{}, err
 	}
@@ -64,20 +67,20 @@ func LoadConfig(path string) (Config, error) {
 }
 
 func parseConfig(path string, text []byte) (Config, error) {
-	doc, err := parseDocument(path, text)
+	doc, err := document.Parse(path, text)
 	if err != nil {
 		return Config{}, err
 	}
-	data, err := doc.json()
+	data, err := doc.JSON()
 	if err != nil {
 		return Config{}, err
 	}
 	var file fileConfig
 	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
-		return Config{}, doc.explain("", err)
+		return Config{}, explain(doc, "", err)
 	}
 	if err := file.checkSettings(); err != nil {
-		return Config{}, doc.locate("", err)
+		return Config{}, locate(doc, "", err)
 	}
 	return file.flatten(doc)
 }
@@ -108,7 +111,7 @@ func (f *fileConfig) checkSettings() error {
 }
 
 // flatten completes and checks what is declared, and sorts it by kind.
-func (f *fileConfig) flatten(doc *document) (Config, error) {
+func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
 	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets, Origin: f.Origin}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {
@@ -119,7 +122,7 @@ func (f *fileConfig) flatten(doc *document) (Config, error) {
 		d := &f.Deployments[i]
 		at := jsontext.Pointer("/deployments").AppendToken(strconv.Itoa(i))
 		if err := d.Complete(); err != nil {
-			return Config{}, doc.locate(at, err)
+			return Config{}, locate(doc, at, err)
 		}
 		if err := known.add(doc, at, windsock.KindDeployment, d.ID); err != nil {
 			return Config{}, err
@@ -129,11 +132,11 @@ func (f *fileConfig) flatten(doc *document) (Config, error) {
 			spec := &d.Instances[j]
 			at := at.AppendToken("instances").AppendToken(strconv.Itoa(j))
 			if spec.DeploymentID != "" && spec.DeploymentID != d.ID {
-				return Config{}, doc.locate(at, windsock.Invalid("deployment_id", "it stands below %q; leave this out", d.ID))
+				return Config{}, locate(doc, at, windsock.Invalid("deployment_id", "it stands below %q; leave this out", d.ID))
 			}
 			spec.DeploymentID = d.ID
 			if err := spec.Complete(); err != nil {
-				return Config{}, doc.locate(at, err)
+				return Config{}, locate(doc, at, err)
 			}
 			if err := known.add(doc, at, windsock.KindInstance, spec.ID); err != nil {
 				return Config{}, err
@@ -147,10 +150,10 @@ func (f *fileConfig) flatten(doc *document) (Config, error) {
 // declared remembers where in the file each subject is declared.
 type declared map[windsock.Subject]jsontext.Pointer
 
-func (k declared) add(doc *document, at jsontext.Pointer, kind windsock.Kind, id string) error {
+func (k declared) add(doc *document.Document, at jsontext.Pointer, kind windsock.Kind, id string) error {
 	subject := windsock.Subject{Kind: kind, ID: id}
 	if first, twice := k[subject]; twice {
-		return doc.locate(at, windsock.Invalid("id", "%s %q is declared on line %d already", kind, id, doc.line(first.AppendToken("id"))))
+		return locate(doc, at, windsock.Invalid("id", "%s %q is declared on line %d already", kind, id, doc.Line(first.AppendToken("id"))))
 	}
 	k[subject] = at
 	return nil
@@ -158,13 +161,13 @@ func (k declared) add(doc *document, at jsontext.Pointer, kind windsock.Kind, id
 
 // locate says where in the file the field of a FieldError stands; the field is one of
 // what stands at the pointer.
-func (d *document) locate(at jsontext.Pointer, err error) error {
+func locate(doc *document.Document, at jsontext.Pointer, err error) error {
 	var field *windsock.FieldError
 	if !errors.As(err, &field) {
-		return fmt.Errorf("%s: %w", d.path, err)
+		return fmt.Errorf("%s: %w", doc.Path, err)
 	}
 	if strings.HasPrefix(field.Field, "/") {
-		return d.errorAt(at+jsontext.Pointer(field.Field), field.Detail)
+		return doc.ErrorAt(at+jsontext.Pointer(field.Field), field.Detail)
 	}
 	// Only the first dot divides: what follows it may be a key of metadata.
 	head, rest, nested := strings.Cut(field.Field, ".")
@@ -172,29 +175,29 @@ func (d *document) locate(at jsontext.Pointer, err error) error {
 	if nested {
 		at = at.AppendToken(rest)
 	}
-	return d.errorAt(at, field.Detail)
+	return doc.ErrorAt(at, field.Detail)
 }
 
 // explain says where in the file, at or below the pointer, and how, it is not what we
 // read.
-func (d *document) explain(at jsontext.Pointer, err error) error {
+func explain(doc *document.Document, at jsontext.Pointer, err error) error {
 	var wrong *json.SemanticError
 	if !errors.As(err, &wrong) {
-		return fmt.Errorf("%s: %w", d.path, err)
+		return fmt.Errorf("%s: %w", doc.Path, err)
 	}
 	at += wrong.JSONPointer
 	var field *windsock.FieldError
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		return d.errorAt(at, "there is no such field")
+		return doc.ErrorAt(at, "there is no such field")
 	case errors.As(err, &field):
-		return d.errorAt(at, field.Detail)
+		return doc.ErrorAt(at, field.Detail)
 	}
 	want := typeNames[wrong.GoType.Kind()]
 	if wrong.GoType == reflect.TypeFor[monitors.Rule]() {
 		want = "text"
 	}
-	return d.errorAt(at, fmt.Sprintf("want %s, got %s", want, d.shown(at)))
+	return doc.ErrorAt(at, fmt.Sprintf("want %s, got %s", want, doc.Shown(at)))
 }
 
 // typeNames are what people call the types of our fields.

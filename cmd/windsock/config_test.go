@@ -174,7 +174,7 @@ func bomb(form string) string {
 }
 
 func TestConfigTooLarge(t *testing.T) {
-	path := writeConfig(t, "# "+strings.Repeat("x", maxFile))
+	path := writeConfig(t, "# "+strings.Repeat("x", maxConfig))
 	if _, err := LoadConfig(path); err == nil || err.Error() != path+": larger than 16 MiB" {
 		t.Errorf("a file of more than 16 MiB: %v", err)
 	}

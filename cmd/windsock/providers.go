@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"windsock"
+	"windsock/document"
 	"windsock/observer"
 	"windsock/observer/openstack"
 )
@@ -89,19 +90,19 @@ type fileProvider struct {
 }
 
 // providers checks what the file says of providers.
-func (f *fileConfig) providers(doc *document) (list []ProviderConfig, err error) {
+func (f *fileConfig) providers(doc *document.Document) (list []ProviderConfig, err error) {
 	for i := range f.Providers {
 		p := &f.Providers[i]
 		at := jsontext.Pointer("/providers").AppendToken(strconv.Itoa(i))
 		if err := p.check(); err != nil {
-			return nil, doc.locate(at, err)
+			return nil, locate(doc, at, err)
 		}
 		if (p.ID == static) != (p.Kind == static) || slices.ContainsFunc(list, func(other ProviderConfig) bool { return other.ID == p.ID }) {
-			return nil, doc.locate(at, windsock.Invalid("id", "%q is taken", p.ID))
+			return nil, locate(doc, at, windsock.Invalid("id", "%q is taken", p.ID))
 		}
 		if p.Kind == static {
 			if p.Interval != 0 || p.Full != 0 || len(p.Settings) > 0 {
-				return nil, doc.locate(at, windsock.Invalid("kind", "of static only a self_check can be set"))
+				return nil, locate(doc, at, windsock.Invalid("kind", "of static only a self_check can be set"))
 			}
 			list = append(list, ProviderConfig{ID: p.ID, Kind: p.Kind, SelfCheck: p.SelfCheck})
 			continue
@@ -109,10 +110,10 @@ func (f *fileConfig) providers(doc *document) (list []ProviderConfig, err error)
 		make, err := kinds[p.Kind](jsontext.Value(cmp.Or(string(p.Settings), "{}")))
 		var wrong *json.SemanticError
 		if errors.As(err, &wrong) {
-			return nil, doc.explain(at, err)
+			return nil, explain(doc, at, err)
 		}
 		if err != nil {
-			return nil, doc.locate(at, err)
+			return nil, locate(doc, at, err)
 		}
 		list = append(list, ProviderConfig{ID: p.ID, Kind: p.Kind, Every: time.Duration(p.Interval), Full: time.Duration(p.Full), make: make, SelfCheck: p.SelfCheck})
 	}

@@ -1,12 +1,15 @@
-package main
+// Package document reads YAML as if it were JSON: safely, whoever wrote it, and knowing on
+// which line each thing stands.
+package document
 
 import (
 	"bytes"
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,37 +22,54 @@ import (
 // The bounds of a file. With its aliases followed it may be larger than it is written,
 // but not by much: nine lines of aliases of aliases can stand for gigabytes.
 const (
-	maxFile     = 16 << 20 // bytes
 	maxExpanded = 64 << 20 // bytes of keys and values, and nodeCost for each
 	nodeCost    = 8
-	maxDepth    = 32 // of mappings, lists and aliases; one within what it stands for has no end
+	maxDepth    = 64 // of mappings, lists and aliases; one within what it stands for has no end
 )
 
-// document is a YAML file that is read as if it were JSON, and that knows on which
-// line each thing stands.
-type document struct {
-	path string
+// A Document is a YAML file that was read.
+type Document struct {
+	Path string
 	root *yaml.Node // nil: the file says nothing
+	json bool       // it is JSON, too
 }
 
-func readFile(path string) ([]byte, error) {
+// An Error says where in a document something is wrong.
+type Error struct {
+	Path   string // of the file; "": it is none
+	Line   int
+	Detail string
+}
+
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("line %d: %s", e.Line, e.Detail)
+	}
+	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Detail)
+}
+
+// ReadFile returns what is in a file, if that is no more than limit bytes.
+func ReadFile(path string, limit int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: larger than %d MiB", path, maxFile>>20)
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if len(data) > limit {
+		return nil, fmt.Errorf("%s: larger than %d MiB", path, limit>>20)
 	}
 	return data, err
 }
 
-// parseDocument reads the one document of a YAML file.
-func parseDocument(path string, data []byte) (*document, error) {
-	d := &document{path: path}
+// Parse reads the one document of a YAML file. Its errors name the path.
+func Parse(path string, data []byte) (*Document, error) {
+	d := &Document{Path: path}
 	if i := firstNonText(data); i >= 0 {
 		return nil, d.errorOn(1+bytes.Count(data[:i], []byte("\n")), "not UTF-8 text")
+	}
+	if d.json = json.Valid(data); d.json {
+		data = joinSurrogates(data)
 	}
 	var docs []yaml.Node
 	if err := yaml.Load(data, &docs, yaml.WithAllDocuments()); err != nil {
@@ -87,16 +107,16 @@ func firstNonText(data []byte) int {
 	return -1
 }
 
-func (d *document) errorOn(line int, detail string) error {
-	return fmt.Errorf("%s:%d: %s", d.path, line, detail)
+func (d *Document) errorOn(line int, detail string) error {
+	return &Error{Path: d.Path, Line: line, Detail: detail}
 }
 
-// errorAt returns an error about what stands at the pointer.
-func (d *document) errorAt(at jsontext.Pointer, detail string) error {
+// ErrorAt returns an error about what stands at the pointer.
+func (d *Document) ErrorAt(at jsontext.Pointer, detail string) error {
 	if at == "" {
-		return d.errorOn(d.line(at), detail)
+		return d.errorOn(d.Line(at), detail)
 	}
-	return d.errorOn(d.line(at), fieldName(at)+": "+detail)
+	return d.errorOn(d.Line(at), fieldName(at)+": "+detail)
 }
 
 // fieldName writes a pointer as people do: deployments[0].instances[1].probe.
@@ -115,16 +135,15 @@ func fieldName(at jsontext.Pointer) string {
 	return name.String()
 }
 
-// line returns the line on which what is at the pointer stands; if it is missing, that
+// Line returns the line on which what is at the pointer stands; if it is missing, that
 // of what it is missing in.
-func (d *document) line(at jsontext.Pointer) int {
-	line, _ := d.find(at)
-	return line
+func (d *Document) Line(at jsontext.Pointer) int {
+	return d.find(at).Line
 }
 
-// shown is what stands at the pointer, in a word or two.
-func (d *document) shown(at jsontext.Pointer) string {
-	switch _, n := d.find(at); {
+// Shown is what stands at the pointer, in a word or two.
+func (d *Document) Shown(at jsontext.Pointer) string {
+	switch n := d.find(at).node; {
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case n.Kind == yaml.MappingNode:
@@ -138,34 +157,12 @@ func (d *document) shown(at jsontext.Pointer) string {
 	}
 }
 
-// find returns what stands at the pointer, and the line of its key; if it is missing,
-// the last on the way there.
-func (d *document) find(at jsontext.Pointer) (line int, n *yaml.Node) {
-	if d.root == nil {
-		return 1, &yaml.Node{Kind: yaml.MappingNode}
-	}
-	e := expander{doc: d, budget: maxExpanded}
-	line, n = d.root.Line, resolve(d.root)
-	for token := range at.Tokens() {
-		key, value := e.child(n, token)
-		if value == nil {
-			break
-		}
-		line, n = key.Line, resolve(value)
-	}
-	return line, n
+func (d *Document) find(at jsontext.Pointer) Node {
+	return d.Root().At(slices.Collect(at.Tokens())...)
 }
 
-// resolve returns what an alias stands for.
-func resolve(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
-}
-
-// json returns the document as JSON.
-func (d *document) json() ([]byte, error) {
+// JSON returns the document as JSON.
+func (d *Document) JSON() ([]byte, error) {
 	if d.root == nil {
 		return []byte("{}"), nil
 	}
@@ -175,7 +172,7 @@ func (d *document) json() ([]byte, error) {
 
 // expander follows the aliases of a document, as far as its budget goes.
 type expander struct {
-	doc    *document
+	doc    *Document
 	budget int
 }
 
@@ -247,7 +244,7 @@ func (e *expander) appendScalar(out []byte, n *yaml.Node) ([]byte, error) {
 		if err := n.Decode(&v); err != nil {
 			return nil, e.doc.errorOn(n.Line, err.Error())
 		}
-		data, err := stdjson.Marshal(v)
+		data, err := json.Marshal(v)
 		if err != nil { // infinite, or not a number
 			return nil, e.doc.errorOn(n.Line, fmt.Sprintf("%s is no value here", n.Value))
 		}
@@ -324,23 +321,4 @@ func (g *gatherer) gatherAll(nodes []*yaml.Node, depth int) error {
 		}
 	}
 	return nil
-}
-
-// child returns the member of a mapping, or the item of a list, that a token of a
-// pointer names. An item is its own key.
-func (e *expander) child(n *yaml.Node, token string) (key, value *yaml.Node) {
-	switch n.Kind {
-	case yaml.SequenceNode:
-		if i, err := strconv.Atoi(token); err == nil && i < len(n.Content) {
-			return n.Content[i], n.Content[i]
-		}
-	case yaml.MappingNode:
-		members, _ := e.members(n, 0)
-		for _, m := range members {
-			if m.key.Value == token {
-				return m.key, m.value
-			}
-		}
-	}
-	return nil, nil
 }
