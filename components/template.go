@@ -20,6 +20,8 @@ type Template struct {
 	Outputs     []Output
 	Files       map[string]string  // that were sent along
 	Findings    []windsock.Finding // of reading it: what is not understood
+
+	lineOf func(path ...string) int // of what stands there
 }
 
 // A Parameter is a value that is given when it is deployed.

@@ -93,6 +93,13 @@ var types = map[string]Type{
 		Attributes: []string{"name", "addresses", "networks", "first_address", "instance_name",
 			"accessIPv4", "accessIPv6", "console_urls", "tags", "os_collect_config"},
 	},
+	"OS::Heat::DeployedServer": {
+		Class: Server,
+		Properties: map[string]Property{
+			"name": {}, "software_config_transport": {}, "deployment_swift_data": {Kind: Map}, "metadata": {Kind: Map},
+		},
+		Attributes: []string{"name", "os_collect_config"},
+	},
 	"OS::Heat::SoftwareConfig": {
 		Class: Config,
 		Properties: map[string]Property{

@@ -69,6 +69,15 @@ var (
 	}
 )
 
+// refused are those that Heat has and we do not, with why.
+var refused = map[string]string{
+	"yaql":                "windsock has no YAQL; say it by other functions or give it as a parameter",
+	"resource_facade":     "there is no resource whose place this template takes",
+	"Fn::ResourceFacade":  "there is no resource whose place this template takes",
+	"Fn::GetAZs":          "windsock knows no availability zones; give them as a parameter",
+	"Fn::MemberListToMap": "say it by a map",
+}
+
 // since returns the date of the template's version: the latest if it names none.
 func (t *Template) since() string {
 	if date, ok := versions[t.Version]; ok {
