@@ -3,6 +3,7 @@ package components
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -187,7 +188,7 @@ func (c *checker) conditionCycles() {
 		w.condition(c.Conditions[name], nil)
 		done[name] = true
 	}
-	for name := range c.Conditions {
+	for _, name := range slices.Sorted(maps.Keys(c.Conditions)) {
 		visit(name, nil)
 	}
 }

@@ -99,6 +99,9 @@ func (r *reader) component(e entry) *component {
 	}
 	r.only(e, what, "group", "config", "inputs", "outputs", "options", "depends_on", "timeout", "retries", "description")
 	c := &component{entry: e, fields: m, typ: "OS::Heat::SoftwareDeployment", after: r.names(e, m, "depends_on", what)}
+	if !has(m, "config") {
+		r.finding(e, nil, "%s: want a config", what)
+	}
 	config := Resource{Name: e.name + ".config", Line: e.Line, Properties: map[string]any{},
 		LineOf: func(path ...string) int { return e.At(path[min(1, len(path)):]...).Line }}
 	put := func(key string, v any, given bool) {
@@ -334,15 +337,17 @@ func (r *reader) policy(c *component, u use, what string) map[string]any {
 			var d windsock.Duration
 			if err := d.UnmarshalText([]byte(text(v))); err != nil || d < windsock.Duration(time.Second) {
 				r.finding(at.entry, []string{"timeout"}, "%s: want as timeout seconds, or a duration such as 90s or 5m", what)
+			} else {
+				policy["timeout"] = int64(time.Duration(d) / time.Second)
 			}
-			policy["timeout"] = int64(time.Duration(d) / time.Second)
 		}
 		if v, ok := at.fields["retries"]; ok {
 			n, isInt := v.(int64)
 			if !isInt || n < 0 || n > maxRetries {
 				r.finding(at.entry, []string{"retries"}, "%s: want as retries a number up to %d", what, maxRetries)
+			} else {
+				policy["retries"] = n
 			}
-			policy["retries"] = n
 		}
 	}
 	return policy

@@ -22,8 +22,12 @@ func (d *Document) Value() (any, error) {
 	return e.value(d.root, 0)
 }
 
-// maxValue is as maxExpanded; a value in memory takes several times what it takes written.
-const maxValue = 32 << 20
+// maxValue is as maxExpanded, for what is kept in memory; an alias costs more, so that a
+// bomb ends soon.
+const (
+	maxValue  = 32 << 20
+	aliasCost = 256
+)
 
 func (e *expander) value(n *yaml.Node, depth int) (any, error) {
 	if err := e.spend(n, depth); err != nil {
@@ -31,6 +35,7 @@ func (e *expander) value(n *yaml.Node, depth int) (any, error) {
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
+		e.budget -= aliasCost
 		return e.value(n.Alias, depth+1)
 	case yaml.SequenceNode:
 		if err := e.plainTag(n, "!!seq"); err != nil {
