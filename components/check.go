@@ -278,14 +278,17 @@ func (p place) checkCondition(v any, path []string) {
 }
 
 func (p place) checkFile(name string, at []string) {
-	if _, _, ok := p.File(name); ok {
-		return
-	}
-	if why := outside(path.Dir(p.Path), name); why != "" {
+	_, _, ok := p.File(name)
+	why := outside(path.Dir(p.Path), name)
+	switch {
+	case ok:
+	case p.class == Foreign && p.resource != "" || p.class == Server:
+		p.note(at, "get_file: %s was not sent along", name)
+	case why != "":
 		p.warn(at, "get_file: %s %s: it is not read", name, why)
-		return
+	default:
+		p.warn(at, "get_file: %s was not sent along: it cannot be deployed without", name)
 	}
-	p.warn(at, "get_file: %s was not sent along: it cannot be deployed without", name)
 }
 
 // outside says why a file that is named in a folder is none that stands beside a template.

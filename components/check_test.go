@@ -256,7 +256,7 @@ func TestNestedTemplatesAreLookedAt(t *testing.T) {
 		"not there":      {outer, nil, []string{"4 warning a: the template inner/a.yaml was not sent along: it cannot be deployed without"}},
 		"elsewhere":      {strings.Replace(outer, "inner/", "../", 1), nil, []string{"4 warning a: the template ../a.yaml is outside of the template's folder: it is not read"}},
 		"no template":    {outer, map[string]string{"inner/a.yaml": "a:\n- b"}, []string{"5 error a: inner/a.yaml has no parameter size", "inner/a.yaml:1 error : want a template with heat_template_version, or with components"}},
-		"a missing file": {outer, map[string]string{"inner/a.yaml": nested}, []string{"inner/a.yaml:6 warning s: get_file: a.sh was not sent along: it cannot be deployed without"}},
+		"a missing file": {outer, map[string]string{"inner/a.yaml": nested}, []string{"inner/a.yaml:6 note s: get_file: a.sh was not sent along"}},
 		"a missing parameter": {strings.Replace(outer, "size", "seize", 1), map[string]string{"inner/a.yaml": nested, "inner/a.sh": ""},
 			[]string{"5 error a: inner/a.yaml has no parameter seize", "5 error a: inner/a.yaml wants the parameter size"}},
 		"no such output": {outer + "outputs: {x: {value: {get_attr: [a, p]}}}\n", map[string]string{"inner/a.yaml": nested, "inner/a.sh": "x"},

@@ -24,3 +24,36 @@ func (t *Template) Nested(name string) (*Template, error) {
 	}
 	return parse(at, source, t.Files)
 }
+
+// Mentions returns the files that a template names, and those of them that are templates,
+// as paths beside the deployable; no others than can stand there.
+func (t *Template) Mentions() (files, templates []string) {
+	dir := path.Dir(t.Path)
+	add := func(list *[]string, name string) {
+		if outside(dir, name) == "" {
+			*list = append(*list, path.Join(dir, name))
+		}
+	}
+	w := walker{version: t.since(), odd: func(string, []string) {}, visit: func(fn string, args any, _ []string) {
+		if name, ok := args.(string); ok && fn == "get_file" {
+			add(&files, name)
+		}
+	}}
+	for _, r := range t.Resources {
+		typ := r.Type
+		for member := r.Properties; TypeOf(typ).Class == Group; {
+			member, _ = member["resource_def"].(map[string]any)
+			typ = text(member["type"])
+			member, _ = member["properties"].(map[string]any)
+		}
+		if TypeOf(typ).Class == Nested {
+			add(&templates, typ)
+		}
+		w.value(r.Properties, nil)
+		w.value(r.Metadata, nil)
+	}
+	for _, o := range t.Outputs {
+		w.value(o.Value, nil)
+	}
+	return append(files, templates...), templates
+}

@@ -2,6 +2,7 @@ package components
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -118,6 +119,25 @@ func TestShorterFormIsRead(t *testing.T) {
 		if f.Text != "get_file: web.yaml was not sent along: it cannot be deployed without" {
 			t.Errorf("found line %d: %s", f.Line, f.Text)
 		}
+	}
+}
+
+func TestShorterFormOfTheReadme(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, ok := strings.Cut(string(readme), "```yaml\ncomponents:\n")
+	block, _, ends := strings.Cut(block, "```\n")
+	if !ok || !ends {
+		t.Fatal("README.md shows no components")
+	}
+	template, err := Parse("components:\n"+block, map[string]string{"web.sh": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := template.Check(); len(s.Components) != 2 || len(s.Findings) != 0 {
+		t.Errorf("components %v, findings %v", s.Components, s.Findings)
 	}
 }
 

@@ -28,6 +28,7 @@ type commands struct {
 	Verify      VerifyCmd      `cmd:"" help:"Check the signature of a callback."`
 	Check       CheckCmd       `cmd:"" help:"Look at a deployment or an instance now, as a Nagios plugin."`
 	Wait        WaitCmd        `cmd:"" help:"Wait until a deployment or an instance is in a state."`
+	Deployable  DeployableCmd  `cmd:"" help:"Look at a template of software components."`
 	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
