@@ -262,7 +262,8 @@ func (p place) checkOdd(name string, path []string) {
 		p.warn(path, "%s is data here: it is a function only since %s", name, span.since)
 	case known:
 		p.fault(path, "%s is no function any more, since %s", name, span.until)
-	case name != "get_input" && (strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "Fn::") || strings.HasPrefix(name, "str_replace")):
+	case p.class == Foreign && p.resource != "", name == "get_input":
+	case strings.HasPrefix(name, "get_"), strings.HasPrefix(name, "Fn::"), strings.HasPrefix(name, "str_replace"):
 		p.warn(path, "%s is data here: there is no such function", name)
 	}
 }

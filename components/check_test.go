@@ -177,6 +177,8 @@ func TestFindings(t *testing.T) {
 		"a policy that is none": {deployment("input_values: {peer: 1}") + "    metadata: {windsock: {timeout: soon, retries: -1, speed: 9}}\n",
 			[]string{`27 error x: metadata: windsock.retries: want 0 to 1000, got -1`, "27 warning x: metadata: windsock.speed means nothing", `27 error x: metadata: windsock.timeout: want a whole number, got "soon"`}},
 
+		"a property twice": {config("config: a\n      options: {}\n      config: b"), []string{"29 warning : config stands on line 27 already; the last counts"}},
+
 		// Configs.
 		"an input without a name":  {config("inputs: [{type: String}]"), []string{"27 error x: inputs: want mappings with a name"}},
 		"an input twice":           {config("inputs:\n      - {name: a}\n      - {name: a}"), []string{"29 error x: inputs: a stands there already"}},

@@ -27,6 +27,7 @@ func parse(path, source string, files map[string]string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
+	repeated := doc.DropRepeated()
 	value, err := doc.Value()
 	if err != nil {
 		return nil, err
@@ -36,6 +37,9 @@ func parse(path, source string, files map[string]string) (*Template, error) {
 		return nil, &document.Error{Path: path, Line: 1, Detail: "want a mapping with heat_template_version or components"}
 	}
 	r := reader{Template: &Template{Path: path, Files: files, Format: "hot"}, doc: doc}
+	for _, key := range repeated {
+		r.Findings = append(r.Findings, repeatedKey(path, key))
+	}
 	if err := r.readVersion(sections); err != nil {
 		return nil, err
 	}
@@ -48,6 +52,17 @@ func parse(path, source string, files map[string]string) (*Template, error) {
 type reader struct {
 	*Template
 	doc *document.Document
+}
+
+// repeatedKey says that a key stands twice. Heat takes the last without a word. Of a
+// section, a resource, a component and the like there is only one.
+func repeatedKey(path string, key document.Repeated) windsock.Finding {
+	f := windsock.Finding{File: path, Line: key.Line, Severity: windsock.SeverityWarning,
+		Text: fmt.Sprintf("%s stands on line %d already; the last counts", key.Key, key.First)}
+	if key.Depth < 2 {
+		f.Severity = windsock.SeverityError
+	}
+	return f
 }
 
 // entry is a member of a mapping, with its value.

@@ -113,7 +113,6 @@ func TestWhatIsNoTemplate(t *testing.T) {
 		"CloudFormation":     {"AWSTemplateFormatVersion: 2010-09-09\n", 1, "a template of CloudFormation is not read"},
 		"broken YAML":        {"heat_template_version: pike\nresources: {a: [}\n", 2, "did not find expected node content"},
 		"a custom tag":       {"heat_template_version: pike\nresources:\n  a: !Sub b\n", 3, "the tag !Sub means nothing here"},
-		"a key twice":        {"heat_template_version: pike\nresources: {}\noutputs: {}\nresources: {}\n", 4, "resources stands on line 2 already"},
 		"a bomb of aliases":  {bomb, 2, "too large, with all aliases followed"},
 		"not UTF-8":          {"heat_template_version: pike\n# \xff\n", 2, "not UTF-8 text"},
 	} {
@@ -136,6 +135,8 @@ func TestBadSectionsAreFound(t *testing.T) {
 		text string // from line 2 on
 		want string
 	}{
+		"a section twice":               {"resources: {}\noutputs: {}\nresources: {}\n", "4: resources stands on line 2 already; the last counts"},
+		"a resource twice":              {"resources:\n  a: {type: OS::Heat::None}\n  b: {type: OS::Heat::None}\n  a: {type: OS::Heat::None}\n", "5: a stands on line 3 already; the last counts"},
 		"an unknown section":            {"resource: {}\n", "2: resource: there is no such section"},
 		"a list of resources":           {"resources: [a]\n", "2: resources: want a mapping, got a list"},
 		"text for parameters":           {"parameters: a\n", "2: parameters: want a mapping, got text"},

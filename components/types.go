@@ -111,7 +111,7 @@ var types = map[string]Type{
 		Class:      Config,
 		Structured: true,
 		Properties: map[string]Property{
-			"group": {}, "config": {Kind: Map}, "options": {Kind: Map}, "inputs": {Kind: List}, "outputs": {Kind: List},
+			"group": {}, "config": {Kind: Any}, "options": {Kind: Map}, "inputs": {Kind: List}, "outputs": {Kind: List},
 		},
 		Attributes: []string{"config"},
 	},

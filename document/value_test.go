@@ -125,3 +125,19 @@ func TestMembersAreInOrderAndKnowTheirLines(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLastOfRepeatedKeysCounts(t *testing.T) {
+	d, err := Parse("", []byte("a: 1\nb: &b {c: 2, d: 3, c: 4}\na:\n  <<: *b\n  <<: {e: 5}\n  e: 6\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Repeated{{"a", 3, 1, 0}, {"c", 2, 2, 1}}, d.DropRepeated()); diff != "" {
+		t.Errorf("repeated (-want +got):\n%s", diff)
+	}
+	v, err := d.Value()
+	b := map[string]any{"c": int64(4), "d": int64(3)}
+	want := map[string]any{"a": map[string]any{"c": int64(4), "d": int64(3), "e": int64(6)}, "b": b}
+	if diff := cmp.Diff(want, v); err != nil || diff != "" {
+		t.Errorf("%v, read (-want +got):\n%s", err, diff)
+	}
+}
