@@ -339,8 +339,12 @@ func (p place) checkAttr(args any, path []string) {
 			return
 		}
 	}
-	if !slices.Contains(known, attribute) {
+	switch {
+	case slices.Contains(known, attribute):
+	case p.resource == "" || p.class == Foreign || p.class == Server: // nothing of ours waits for it
 		p.warn(path, "get_attr: %s has no attribute %s", name, attribute)
+	default:
+		p.fault(path, "get_attr: %s has no attribute %s", name, attribute)
 	}
 }
 

@@ -145,6 +145,7 @@ func TestFindings(t *testing.T) {
 		"no resource of an attribute":    {"  a:\n    type: OS::Heat::Value\n    properties:\n      value: {get_attr: [b, x]}\n", []string{"27 error a: get_attr: there is no resource b"}},
 		"an attribute of nothing":        {"  a:\n    type: OS::Heat::Value\n    properties:\n      value: {get_attr: first}\n", []string{"27 error a: get_attr: want a list of a resource and its attribute"}},
 		"an output that is not declared": {"outputs:\n  x:\n    value: {get_attr: [first, port]}\n", []string{"26 warning : get_attr: first has no attribute port"}},
+		"an output that is needed":       {"  x: {type: OS::Heat::Value, properties: {value: {get_attr: [first, port]}}}\n", []string{"24 error x: get_attr: first has no attribute port"}},
 		"an attribute that it has not":   {"outputs:\n  x:\n    value: {get_attr: [server, ip]}\n", []string{"26 warning : get_attr: server has no attribute ip"}},
 		"no such parameter":              {"  a:\n    type: OS::Heat::Value\n    properties:\n      value:\n        get_param: [nobody, 1]\n", []string{"27 error a: get_param: there is no parameter nobody"}},
 		"no such condition":              {"  a:\n    type: OS::Heat::None\n    condition: {not: large}\n", []string{"26 error a: there is no condition large"}},
