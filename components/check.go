@@ -11,11 +11,11 @@ import (
 	"windsock"
 )
 
-// maxNames is how many components, or servers, a template may have with all that is
-// nested in it; maxNesting, how deep.
+// The bounds of a template.
 const (
-	maxNames   = 10_000
-	maxNesting = 5
+	maxNames    = 10_000 // components, or servers, with all that is nested
+	maxNesting  = 5
+	maxFindings = 1_000 // then it is not looked at any further
 )
 
 // Check says what is in a template, and what is wrong with it.
@@ -36,7 +36,7 @@ func (t *Template) Check() windsock.Summary {
 	servers, components := c.names()
 	s.Instances, s.Components = append(s.Instances, servers...), append(s.Components, components...)
 	if len(servers) > maxNames || len(components) > maxNames {
-		c.say(windsock.SeverityError, 1, "", "more than %d components or servers, with all that is nested", maxNames)
+		c.at(nil).fault(nil, "more than %d components or servers, with all that is nested", maxNames)
 	}
 	for _, c := range all {
 		s.Findings = append(s.Findings, c.Findings...)
@@ -46,6 +46,11 @@ func (t *Template) Check() windsock.Summary {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, strings.Compare(a.Resource, b.Resource), strings.Compare(a.Text, b.Text))
 	})
 	s.Findings = slices.Compact(s.Findings)
+	if len(s.Findings) >= maxFindings {
+		s.Findings = append(s.Findings[:maxFindings], windsock.Finding{
+			Line: 1, Severity: windsock.SeverityError, Text: fmt.Sprintf("more than %d findings; these are the first", maxFindings),
+		})
+	}
 	return s
 }
 
@@ -60,6 +65,7 @@ type checker struct {
 	nested  map[string]*checker // by the name that a type has
 	graph   graph
 	depth   int
+	broken  bool // it is no template
 	found   []windsock.Finding
 
 	named               bool
@@ -81,13 +87,7 @@ func newChecker(t *Template, all map[string]*checker) *checker {
 	return c
 }
 
-func (c *checker) say(severity windsock.Severity, line int, resource, format string, args ...any) {
-	c.found = append(c.found, windsock.Finding{
-		File: c.Path, Line: line, Resource: resource, Severity: severity, Text: fmt.Sprintf(format, args...),
-	})
-}
-
-// place is something of which something may be wrong: a resource, or an output.
+// place is something of which something may be wrong: a resource, an output, a condition.
 type place struct {
 	*checker
 	resource string
@@ -95,34 +95,42 @@ type place struct {
 	lineOf   func(path ...string) int
 }
 
+func (c *checker) of(r *Resource) place {
+	p := c.at(r.LineOf)
+	p.resource, p.class = r.Name, TypeOf(r.Type).Class
+	return p
+}
+
+func (c *checker) at(lineOf func(path ...string) int) place {
+	if lineOf == nil {
+		lineOf = func(...string) int { return 1 }
+	}
+	return place{checker: c, lineOf: lineOf}
+}
+
+// foreign reports whether it is for the cloud to make.
+func (p place) foreign() bool {
+	return p.resource != "" && (p.class == Foreign || p.class == Server)
+}
+
 func (p place) fault(path []string, format string, args ...any) {
-	p.say(windsock.SeverityError, p.lineOf(path...), p.resource, format, args...)
+	p.say(windsock.SeverityError, path, format, args)
 }
 
 func (p place) warn(path []string, format string, args ...any) {
-	p.say(windsock.SeverityWarning, p.lineOf(path...), p.resource, format, args...)
+	p.say(windsock.SeverityWarning, path, format, args)
 }
 
 func (p place) note(path []string, format string, args ...any) {
-	p.say(windsock.SeverityNote, p.lineOf(path...), p.resource, format, args...)
+	p.say(windsock.SeverityNote, path, format, args)
 }
 
-// at returns the place of what stands below a path of the template.
-func (c *checker) at(prefix ...string) place {
-	return place{checker: c, lineOf: func(path ...string) int {
-		if c.lineOf == nil {
-			return 0
-		}
-		return c.lineOf(slices.Concat(prefix, path)...)
-	}}
-}
-
-func (c *checker) of(r *Resource) place {
-	p := place{checker: c, resource: r.Name, class: TypeOf(r.Type).Class, lineOf: r.LineOf}
-	if p.lineOf == nil {
-		p.lineOf = func(...string) int { return r.Line }
+func (p place) say(severity windsock.Severity, path []string, format string, args []any) {
+	if len(p.found) < maxFindings {
+		p.found = append(p.found, windsock.Finding{
+			File: p.Path, Line: p.lineOf(path...), Resource: p.resource, Severity: severity, Text: fmt.Sprintf(format, args...),
+		})
 	}
-	return p
 }
 
 func (c *checker) check() {
@@ -138,14 +146,15 @@ func (c *checker) check() {
 		c.of(first).fault(nil, "a cycle, in which each needs the next: %s, %s", strings.Join(names, ", "), names[0])
 	}
 	for name, condition := range c.Conditions {
-		p := c.at("conditions", name)
-		p.walker().condition(condition, nil)
+		c.at(c.conditionAt[name]).walker().condition(condition, nil)
 	}
 	c.conditionCycles()
 	for i := range c.Resources {
+		c.of(&c.Resources[i]).checkResource(&c.Resources[i])
+	}
+	for i := range c.Resources {
 		r := &c.Resources[i]
 		p := c.of(r)
-		p.checkResource(r)
 		w := p.walker()
 		if p.class == Group {
 			w.vars = []string{cmp.Or(text(r.Properties["index_var"]), "%index%")}
@@ -160,7 +169,7 @@ func (c *checker) check() {
 		}
 	}
 	for _, o := range c.Outputs {
-		w := c.at("outputs", o.Name).walker()
+		w := c.at(o.lineOf).walker()
 		w.value(o.Value, []string{"value"})
 		w.condition(o.Condition, []string{"condition"})
 	}
@@ -170,26 +179,28 @@ func (c *checker) check() {
 
 // conditionCycles finds conditions that stand for themselves.
 func (c *checker) conditionCycles() {
-	done := map[string]bool{}
-	var visit func(name string, way []string)
-	visit = func(name string, way []string) {
-		if slices.Contains(way, name) {
-			c.at("conditions", name).fault(nil, "condition %s stands for itself", name)
-			return
-		}
-		if done[name] {
-			return
-		}
+	const onTheWay, done = 1, 2
+	states := map[string]int{}
+	var visit func(name string)
+	visit = func(name string) {
+		states[name] = onTheWay
 		w := walker{version: c.since(), odd: func(string, []string) {}, visit: func(fn string, args any, _ []string) {
-			if next, ok := args.(string); ok && fn == "condition" {
-				visit(next, append(way, name))
+			next, ok := args.(string)
+			switch {
+			case fn != "condition" || !ok:
+			case states[next] == onTheWay:
+				c.at(c.conditionAt[next]).fault(nil, "condition %s stands for itself", next)
+			case states[next] != done:
+				visit(next)
 			}
 		}}
 		w.condition(c.Conditions[name], nil)
-		done[name] = true
+		states[name] = done
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Conditions)) {
-		visit(name, nil)
+		if states[name] != done {
+			visit(name)
+		}
 	}
 }
 
@@ -235,21 +246,24 @@ func (c *checker) lacks(fn, name string) bool {
 
 // hint says how a component is named that stands on several servers.
 func (c *checker) hint(name string) string {
+	if c.Format != "components" || len(c.found) >= maxFindings {
+		return ""
+	}
 	var names []string
 	for _, r := range c.Resources {
-		if c.Format == "components" && strings.HasSuffix(r.Name, "."+name) {
+		if strings.HasSuffix(r.Name, "."+name) {
 			names = append(names, r.Name)
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "; there is " + strings.Join(names, " and ")
+	return "; there is " + strings.Join(names[:min(len(names), 3)], " and ")
 }
 
 // refuse says that we do not have a function. What is left to others may have any.
 func (p place) refuse(path []string, fn, why string) {
-	if p.resource == "" || (p.class != Foreign && p.class != Server) {
+	if !p.foreign() {
 		p.fault(path, "%s is refused: %s", fn, why)
 	}
 }
@@ -262,7 +276,7 @@ func (p place) checkOdd(name string, path []string) {
 		p.warn(path, "%s is data here: it is a function only since %s", name, span.since)
 	case known:
 		p.fault(path, "%s is no function any more, since %s", name, span.until)
-	case p.class == Foreign && p.resource != "", name == "get_input":
+	case p.foreign(), name == "get_input":
 	case strings.HasPrefix(name, "get_"), strings.HasPrefix(name, "Fn::"), strings.HasPrefix(name, "str_replace"):
 		p.warn(path, "%s is data here: there is no such function", name)
 	}
@@ -275,7 +289,7 @@ func (p place) checkCondition(v any, path []string) {
 		}
 		return
 	}
-	p.fault(path, "want a condition: one of %s, and, or, not, with what it takes", strings.Join([]string{"equals", "get_param", "contains"}, ", "))
+	p.fault(path, "want a condition: a name, or one of equals, get_param, contains, and, or, not")
 }
 
 func (p place) checkFile(name string, at []string) {
@@ -283,7 +297,7 @@ func (p place) checkFile(name string, at []string) {
 	why := outside(path.Dir(p.Path), name)
 	switch {
 	case ok:
-	case p.class == Foreign && p.resource != "" || p.class == Server:
+	case p.foreign():
 		p.note(at, "get_file: %s was not sent along", name)
 	case why != "":
 		p.warn(at, "get_file: %s %s: it is not read", name, why)
@@ -341,7 +355,7 @@ func (p place) checkAttr(args any, path []string) {
 	}
 	switch {
 	case slices.Contains(known, attribute):
-	case p.resource == "" || p.class == Foreign || p.class == Server: // nothing of ours waits for it
+	case p.resource == "", p.foreign(): // nothing of ours waits for it
 		p.warn(path, "get_attr: %s has no attribute %s", name, attribute)
 	default:
 		p.fault(path, "get_attr: %s has no attribute %s", name, attribute)

@@ -150,7 +150,7 @@ func TestFindings(t *testing.T) {
 		"no such parameter":              {"  a:\n    type: OS::Heat::Value\n    properties:\n      value:\n        get_param: [nobody, 1]\n", []string{"27 error a: get_param: there is no parameter nobody"}},
 		"no such condition":              {"  a:\n    type: OS::Heat::None\n    condition: {not: large}\n", []string{"26 error a: there is no condition large"}},
 		"no such condition in if":        {"outputs:\n  a: {value: {if: [large, 1, 2]}}\n", []string{"25 error : there is no condition large"}},
-		"no condition at all":            {"  a:\n    type: OS::Heat::None\n    condition: {if: [small, small, small]}\n", []string{"26 error a: want a condition: one of equals, get_param, contains, and, or, not, with what it takes"}},
+		"no condition at all":            {"  a:\n    type: OS::Heat::None\n    condition: {if: [small, small, small]}\n", []string{"26 error a: want a condition: a name, or one of equals, get_param, contains, and, or, not"}},
 		"no such file":                   {config("config: {get_file: a.sh}"), []string{"27 warning x: get_file: a.sh was not sent along: it cannot be deployed without"}},
 		"a file elsewhere":               {config("config: {get_file: ../a.sh}"), []string{"27 warning x: get_file: ../a.sh is outside of the template's folder: it is not read"}},
 		"a file anywhere":                {config("config: {get_file: /etc/passwd}"), []string{"27 warning x: get_file: /etc/passwd is an absolute path: it is not read"}},
@@ -258,7 +258,7 @@ func TestNestedTemplatesAreLookedAt(t *testing.T) {
 			map[string]string{"inner/a.yaml": nested, "inner/a.sh": "x"}, nil},
 		"not there":      {outer, nil, []string{"4 warning a: the template inner/a.yaml was not sent along: it cannot be deployed without"}},
 		"elsewhere":      {strings.Replace(outer, "inner/", "../", 1), nil, []string{"4 warning a: the template ../a.yaml is outside of the template's folder: it is not read"}},
-		"no template":    {outer, map[string]string{"inner/a.yaml": "a:\n- b"}, []string{"5 error a: inner/a.yaml has no parameter size", "inner/a.yaml:1 error : want a template with heat_template_version, or with components"}},
+		"no template":    {outer, map[string]string{"inner/a.yaml": "a:\n- b"}, []string{"inner/a.yaml:1 error : want a template with heat_template_version, or with components"}},
 		"a missing file": {outer, map[string]string{"inner/a.yaml": nested}, []string{"inner/a.yaml:6 note s: get_file: a.sh was not sent along"}},
 		"a missing parameter": {strings.Replace(outer, "size", "seize", 1), map[string]string{"inner/a.yaml": nested, "inner/a.sh": ""},
 			[]string{"5 error a: inner/a.yaml has no parameter seize", "5 error a: inner/a.yaml wants the parameter size"}},
@@ -315,5 +315,17 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	want := []string{"5.yaml:2 error a: the template 6.yaml is nested deeper than 5"}
 	if diff := cmp.Diff(want, findings(t, files["0.yaml"], files)[:1]); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+func TestFindingsAreNotWithoutEnd(t *testing.T) {
+	source := "heat_template_version: rocky\noutputs:\n"
+	for i := range 3 * maxFindings {
+		source += fmt.Sprintf("  o%d: {value: {get_attr: [nobody, x]}}\n", i)
+	}
+	s := parsed(t, source).Check()
+	want := windsock.Finding{Line: 1, Severity: windsock.SeverityError, Text: "more than 1000 findings; these are the first"}
+	if got := s.Findings[len(s.Findings)-1]; got != want || len(s.Findings) != maxFindings+1 || s.Findings[0].Line != 3 {
+		t.Errorf("%d findings from line %d on, the last %+v", len(s.Findings), s.Findings[0].Line, got)
 	}
 }

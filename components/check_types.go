@@ -424,19 +424,19 @@ func (p place) nest(typ string) *checker {
 	case len(p.above) >= maxNesting:
 		p.fault([]string{"type"}, "the template %s is nested deeper than %d", typ, maxNesting)
 		return nil
-	case p.all[file] != nil:
-		return p.all[file]
-	}
-	t, err := p.Nested(typ)
-	if err != nil {
-		t = &Template{Path: file, Findings: []windsock.Finding{findingOf(file, err)}}
-	}
-	n := newChecker(t, p.all)
-	n.above = append(slices.Clone(p.above), p.Path)
-	if err == nil {
+	case p.all[file] == nil:
+		t, err := p.Nested(typ)
+		if err != nil {
+			t = &Template{Path: file, Findings: []windsock.Finding{findingOf(file, err)}}
+		}
+		n := newChecker(t, p.all)
+		n.above, n.broken = append(slices.Clone(p.above), p.Path), err != nil
 		n.check()
 	}
-	return n
+	if n := p.all[file]; !n.broken {
+		return n
+	}
+	return nil
 }
 
 // findingOf says why a file is no template.

@@ -38,12 +38,11 @@ func parse(path, source string, files map[string]string) (*Template, error) {
 	}
 	r := reader{Template: &Template{Path: path, Files: files, Format: "hot"}, doc: doc}
 	for _, key := range repeated {
-		r.Findings = append(r.Findings, repeatedKey(path, key))
+		r.add(repeatedKey(path, key))
 	}
 	if err := r.readVersion(sections); err != nil {
 		return nil, err
 	}
-	r.lineOf = func(path ...string) int { return doc.Root().At(path...).Line }
 	r.readSections(entry{Node: doc.Root(), value: sections})
 	return r.Template, nil
 }
@@ -72,11 +71,20 @@ type entry struct {
 	value any
 }
 
+// lineOf returns the line of what stands at a path in an entry.
+func (e entry) lineOf(path ...string) int { return e.At(path...).Line }
+
 // finding says what is wrong with what stands at the path in an entry.
 func (r *reader) finding(e entry, path []string, format string, args ...any) {
-	r.Findings = append(r.Findings, windsock.Finding{
-		File: r.Path, Line: e.At(path...).Line, Severity: windsock.SeverityError, Text: fmt.Sprintf(format, args...),
+	r.add(windsock.Finding{
+		File: r.Path, Line: e.lineOf(path...), Severity: windsock.SeverityError, Text: fmt.Sprintf(format, args...),
 	})
+}
+
+func (r *reader) add(f windsock.Finding) {
+	if len(r.Findings) < maxFindings {
+		r.Findings = append(r.Findings, f)
+	}
 }
 
 func (r *reader) readVersion(sections map[string]any) error {
@@ -235,13 +243,13 @@ func (r *reader) readConditions(section entry) {
 		r.finding(section, nil, "conditions: there are none before %s", conditional)
 		return
 	}
-	r.Conditions = map[string]any{}
+	r.Conditions, r.conditionAt = map[string]any{}, map[string]func(path ...string) int{}
 	for _, e := range r.entries(section, "conditions") {
 		if _, isBool := e.value.(bool); !isBool && !isMap(e.value) {
 			r.finding(e, nil, "condition %s: want a function, true or false", e.name)
 			continue
 		}
-		r.Conditions[e.name] = e.value
+		r.Conditions[e.name], r.conditionAt[e.name] = e.value, e.lineOf
 	}
 }
 
@@ -270,8 +278,7 @@ func (r *reader) resource(e entry, more ...string) (Resource, bool) {
 		keys = append(keys, "condition", "external_id")
 	}
 	r.only(e, what, keys...)
-	res := Resource{Name: e.name, Type: text(m["type"]), Metadata: m["metadata"], Line: e.Line,
-		LineOf: func(path ...string) int { return e.At(path...).Line }}
+	res := Resource{Name: e.name, Type: text(m["type"]), Metadata: m["metadata"], Line: e.Line, LineOf: e.lineOf}
 	if _, isText := m["type"].(string); !isText && (m["type"] != nil || more == nil) {
 		r.finding(e, []string{"type"}, "%s: want a type", what)
 		return Resource{}, false
@@ -336,7 +343,7 @@ func (r *reader) readOutputs(section entry) {
 		if m["condition"] != nil {
 			r.checkCondition(e, m["condition"], what)
 		}
-		r.Outputs = append(r.Outputs, Output{Name: e.name, Description: text(m["description"]), Value: value, Condition: m["condition"], Line: e.Line})
+		r.Outputs = append(r.Outputs, Output{Name: e.name, Description: text(m["description"]), Value: value, Condition: m["condition"], Line: e.Line, lineOf: e.lineOf})
 	}
 }
 

@@ -22,7 +22,7 @@ func parsed(t testing.TB, source string) *Template {
 }
 
 var plainly = cmp.Options{
-	cmpopts.IgnoreUnexported(Template{}), cmpopts.IgnoreFields(Resource{}, "LineOf"), cmpopts.EquateEmpty(),
+	cmpopts.IgnoreUnexported(Template{}, Output{}), cmpopts.IgnoreFields(Resource{}, "LineOf"), cmpopts.EquateEmpty(),
 }
 
 func TestTemplateIsRead(t *testing.T) {

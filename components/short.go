@@ -225,6 +225,10 @@ func (r *reader) server(e entry, m map[string]any) (uses []use) {
 
 // place names each component on each server, and makes a deployment of it.
 func (r *reader) place(known map[string]*component, uses []use) {
+	if len(uses) > maxNames {
+		r.finding(uses[maxNames].entry, nil, "more than %d components on servers", maxNames)
+		return
+	}
 	count := map[string]int{}
 	for _, u := range uses {
 		count[u.component]++
@@ -254,28 +258,37 @@ func (r *reader) place(known map[string]*component, uses []use) {
 		c.names = append(c.names, name)
 		made = append(made, r.deployment(c, u, name))
 	}
-	for i := range made {
-		made[i].DependsOn = expand(made[i].DependsOn, known)
-	}
 	r.Resources = append(r.Resources, made...)
+	r.expand(known)
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if c := known[name]; count[name] == 0 {
-			r.finding(c.entry, nil, "component %s stands on no server", name)
-			r.Findings[len(r.Findings)-1].Severity = windsock.SeverityWarning
+			r.add(windsock.Finding{File: r.Path, Line: c.Line, Severity: windsock.SeverityWarning, Text: "component " + name + " stands on no server"})
 		}
 	}
 }
 
-// expand writes for a component all that it is called where it stands.
-func expand(names []string, known map[string]*component) (list []string) {
-	for _, name := range names {
-		if c := known[name]; c != nil && len(c.names) > 0 {
-			list = append(list, c.names...)
-		} else {
-			list = append(list, name)
+// maxExpanded is how many names those of components may stand for, all in all.
+const maxExpanded = 1_000_000
+
+// expand writes in depends_on for a component all that it is called where it stands.
+func (r *reader) expand(known map[string]*component) {
+	total := 0
+	for i := range r.Resources {
+		res := &r.Resources[i]
+		var names []string
+		for _, name := range res.DependsOn {
+			stands := []string{name}
+			if c := known[name]; c != nil && len(c.names) > 0 {
+				stands = c.names
+			}
+			names = append(names, stands...)
+			if total += len(stands); total > maxExpanded {
+				r.add(windsock.Finding{File: r.Path, Line: res.Line, Severity: windsock.SeverityError, Text: "depends_on stands for too many components from here on"})
+				return
+			}
 		}
+		res.DependsOn = names
 	}
-	return list
 }
 
 func (r *reader) deployment(c *component, u use, name string) Resource {

@@ -3,6 +3,7 @@ package components
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,31 +177,51 @@ func TestFindingsInTheShorterForm(t *testing.T) {
 		text string
 		want []string
 	}{
-		"no such component":       {"components: {}\ninstances:\n  s:\n    components:\n    - a\n", []string{"5 error : resource s: there is no component a"}},
-		"a component of text":     {"components:\n  a: x\ninstances: {s: {components: []}}\n", []string{"2 error : component a: want a mapping with a config"}},
-		"an unknown key":          {"components:\n  a:\n    config: x\n    inptus: [a]\ninstances: {s: {components: [a]}}\n", []string{"4 error : component a: inptus means nothing there"}},
-		"an unknown key of a use": {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - component: a\n      input: {}\n", []string{"6 error : a component on s: input means nothing there"}},
-		"nameless":                {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - a\n    - {name: b}\n", []string{"6 error : resource s: want the name of a component, or a mapping with component"}},
-		"twice on one server":     {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - a\n    - a\n", []string{"6 error : s.a stands on line 5 already: give the component on s another name"}},
-		"named as a resource":     {"components: {s: {config: x}}\ninstances:\n  s:\n    components: [s]\n", []string{"4 error : s stands on line 3 already: give the component on s another name"}},
-		"on two servers":          {"components: {a: {config: x, outputs: [o]}}\ninstances: {s: {components: [a]}, t: {components: [a]}}\noutputs:\n  o: {value: {get_attr: [a, o]}}\n", []string{"4 error : get_attr: there is no resource a; there is s.a and t.a"}},
-		"on none":                 {"components:\n  a: {config: x}\ninstances: {s: }\n", []string{"2 warning : component a stands on no server"}},
-		"on what is no server":    {"components: {a: {config: x}}\nresources:\n  v:\n    type: OS::Heat::Value\n    components: [a]\n    properties: {value: 1}\n", []string{"1 warning : component a stands on no server", "5 error : resource v: components stand on servers, and OS::Heat::Value is none"}},
-		"no list of components":   {"components: {}\ninstances:\n  s:\n    components: a\n", []string{"4 error : resource s: want a list of components, got text"}},
-		"no list of outputs":      {"components:\n  a:\n    config: x\n    outputs: {b: 1}\ninstances: {s: {components: [a]}}\n", []string{"4 error : component a: want a list of outputs"}},
-		"text for inputs":         {"components:\n  a:\n    config: x\n    inputs: b\ninstances: {s: {components: [a]}}\n", []string{"4 error : component a: want inputs as a list, got text"}},
-		"a list of values":        {"components: {a: {config: x}}\ninstances: {s: {components: [{component: a, inputs: [b]}]}}\n", []string{"2 error : component a: want a mapping as inputs"}},
-		"a timeout of none":       {"components: {a: {config: x, timeout: soon}}\ninstances: {s: {components: [a]}}\n", []string{"1 error : component a: want as timeout seconds, or a duration such as 90s or 5m"}},
-		"too many retries":        {"components: {a: {config: x, retries: 1001}}\ninstances: {s: {components: [a]}}\n", []string{"1 error : component a: want as retries a number up to 1000"}},
-		"a missing input":         {"components:\n  a:\n    config: x\n    inputs: [b]\ninstances:\n  s: {components: [a]}\n", []string{"6 warning a: input_values: the input b of a.config is not given, and has no default"}},
-		"no config":               {"components: {a: {}}\ninstances: {s: {components: [a]}}\n", []string{"1 error : component a: want a config"}},
-		"a cycle":                 {"components: {a: {config: x, depends_on: b}, b: {config: x, depends_on: [a]}}\ninstances:\n  s:\n    components:\n    - a\n    - b\n", []string{"5 error a: a cycle, in which each needs the next: a, b, a"}},
+		"no such component":         {"components: {}\ninstances:\n  s:\n    components:\n    - a\n", []string{"5 error : resource s: there is no component a"}},
+		"a component of text":       {"components:\n  a: x\ninstances: {s: {components: []}}\n", []string{"2 error : component a: want a mapping with a config"}},
+		"an unknown key":            {"components:\n  a:\n    config: x\n    inptus: [a]\ninstances: {s: {components: [a]}}\n", []string{"4 error : component a: inptus means nothing there"}},
+		"an unknown key of a use":   {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - component: a\n      input: {}\n", []string{"6 error : a component on s: input means nothing there"}},
+		"nameless":                  {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - a\n    - {name: b}\n", []string{"6 error : resource s: want the name of a component, or a mapping with component"}},
+		"twice on one server":       {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - a\n    - a\n", []string{"6 error : s.a stands on line 5 already: give the component on s another name"}},
+		"named as a resource":       {"components: {s: {config: x}}\ninstances:\n  s:\n    components: [s]\n", []string{"4 error : s stands on line 3 already: give the component on s another name"}},
+		"on two servers":            {"components: {a: {config: x, outputs: [o]}}\ninstances: {s: {components: [a]}, t: {components: [a]}}\noutputs:\n  o: {value: {get_attr: [a, o]}}\n", []string{"4 error : get_attr: there is no resource a; there is s.a and t.a"}},
+		"on none":                   {"components:\n  a: {config: x}\ninstances: {s: }\n", []string{"2 warning : component a stands on no server"}},
+		"on what is no server":      {"components: {a: {config: x}}\nresources:\n  v:\n    type: OS::Heat::Value\n    components: [a]\n    properties: {value: 1}\n", []string{"1 warning : component a stands on no server", "5 error : resource v: components stand on servers, and OS::Heat::Value is none"}},
+		"no list of components":     {"components: {}\ninstances:\n  s:\n    components: a\n", []string{"4 error : resource s: want a list of components, got text"}},
+		"no list of outputs":        {"components:\n  a:\n    config: x\n    outputs: {b: 1}\ninstances: {s: {components: [a]}}\n", []string{"4 error : component a: want a list of outputs"}},
+		"text for inputs":           {"components:\n  a:\n    config: x\n    inputs: b\ninstances: {s: {components: [a]}}\n", []string{"4 error : component a: want inputs as a list, got text"}},
+		"a list of values":          {"components: {a: {config: x}}\ninstances: {s: {components: [{component: a, inputs: [b]}]}}\n", []string{"2 error : component a: want a mapping as inputs"}},
+		"a timeout of none":         {"components: {a: {config: x, timeout: soon}}\ninstances: {s: {components: [a]}}\n", []string{"1 error : component a: want as timeout seconds, or a duration such as 90s or 5m"}},
+		"too many retries":          {"components: {a: {config: x, retries: 1001}}\ninstances: {s: {components: [a]}}\n", []string{"1 error : component a: want as retries a number up to 1000"}},
+		"a missing input":           {"components:\n  a:\n    config: x\n    inputs: [b]\ninstances:\n  s: {components: [a]}\n", []string{"6 warning a: input_values: the input b of a.config is not given, and has no default"}},
+		"a server after components": {"components: {a: {config: x}, b: {config: x}}\ninstances:\n  s: {components: [a]}\n  t: {components: [a]}\n  u: {components: [b], depends_on: [a, b]}\n", []string{"5 error u: a cycle, in which each needs the next: u, b, u"}},
+		"no config":                 {"components: {a: {}}\ninstances: {s: {components: [a]}}\n", []string{"1 error : component a: want a config"}},
+		"a cycle":                   {"components: {a: {config: x, depends_on: b}, b: {config: x, depends_on: [a]}}\ninstances:\n  s:\n    components:\n    - a\n    - b\n", []string{"5 error a: a cycle, in which each needs the next: a, b, a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, findings(t, c.text, nil)); diff != "" {
 				t.Errorf("%s\nfound (-want +got):\n%s", c.text, diff)
 			}
 		})
+	}
+}
+
+func TestTooManyComponentsAreRefused(t *testing.T) {
+	many := "components: {a: {config: x}}\ninstances:\n" + strings.Repeat("  s%d: {components: [a]}\n", maxNames+1)
+	lines := make([]any, maxNames+1)
+	for i := range lines {
+		lines[i] = i
+	}
+	want := []string{"1 error : more than 10000 components or servers, with all that is nested", "10003 error : more than 10000 components on servers"}
+	got := findings(t, fmt.Sprintf(many, lines...), nil)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+	all := strings.Repeat("a, ", 101)
+	text := "components: {a: {config: x}}\ninstances:\n" + strings.Repeat("  s%d: {components: [a], depends_on: ["+all+"]}\n", maxNames)
+	got = findings(t, fmt.Sprintf(text, lines[:maxNames]...), nil)
+	if want := "3 error : depends_on stands for too many components from here on"; !slices.Contains(got, want) {
+		t.Errorf("found %v, want %s", got, want)
 	}
 }
 

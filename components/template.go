@@ -21,7 +21,7 @@ type Template struct {
 	Files       map[string]string  // that were sent along
 	Findings    []windsock.Finding // of reading it: what is not understood
 
-	lineOf func(path ...string) int // of what stands there
+	conditionAt map[string]func(path ...string) int // the lines of what stands in them
 }
 
 // A Parameter is a value that is given when it is deployed.
@@ -55,4 +55,5 @@ type Output struct {
 	Value       any
 	Condition   any
 	Line        int
+	lineOf      func(path ...string) int
 }

@@ -72,6 +72,11 @@ func (e *expander) child(n *yaml.Node, token string) (key, value *yaml.Node) {
 			return n.Content[i], n.Content[i]
 		}
 	case yaml.MappingNode:
+		for i := 0; i < len(n.Content); i += 2 { // without what is merged, for a start
+			if key := n.Content[i]; key.Value == token && key.Kind == yaml.ScalarNode && key.ShortTag() != "!!merge" {
+				return key, n.Content[i+1]
+			}
+		}
 		members, _ := e.members(n, 0)
 		for _, m := range members {
 			if m.key.Value == token {
