@@ -217,10 +217,10 @@ func TestTooManyComponentsAreRefused(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
-	all := strings.Repeat("a, ", 101)
-	text := "components: {a: {config: x}}\ninstances:\n" + strings.Repeat("  s%d: {components: [a], depends_on: ["+all+"]}\n", maxNames)
-	got = findings(t, fmt.Sprintf(text, lines[:maxNames]...), nil)
-	if want := "3 error : depends_on stands for too many components from here on"; !slices.Contains(got, want) {
+	some := fmt.Sprintf(many, lines...)
+	some = strings.Replace(some, fmt.Sprintf("  s%d: {components: [a]}", maxNames), "  last: {depends_on: ["+strings.Repeat("a, ", 101)+"]}", 1)
+	got = findings(t, some, nil)
+	if want := "10003 error : depends_on stands for too many components from here on"; !slices.Contains(got, want) {
 		t.Errorf("found %v, want %s", got, want)
 	}
 }
