@@ -38,6 +38,7 @@ var builtins = map[string]func(args any, budget *int) (any, error){
 	"Fn::Replace":         fnReplace,
 	"Fn::Base64":          func(args any, _ *int) (any, error) { return args, nil }, // Heat does not encode, either
 	selectPath:            func(args any, _ *int) (any, error) { return selected(args) },
+	asType:                func(args any, _ *int) (any, error) { return typed(args) },
 }
 
 // apply calls a builtin, and charges what comes out to the budget.
@@ -519,6 +520,24 @@ func selected(args any) (any, error) {
 		return nil, errors.New("want a value and a path")
 	}
 	return at(l[0], l[1:]), nil
+}
+
+// typed makes a value one of a type, once it is known; nothing stays nothing.
+func typed(args any) (any, error) {
+	typ, v, err := pair(args)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return coerce(textOf(typ), v)
+}
+
+// lateType has a pending value made one of a type when it is known. As text it may stay
+// what it is: that may be a reference, and is to remain one.
+func lateType(typ string, v any) any {
+	if p, ok := v.(*pending); ok && typ != "string" && typ != "" {
+		return &pending{asType, []any{typ, p}}
+	}
+	return v
 }
 
 func makeURL(args any, _ *int) (any, error) {

@@ -15,7 +15,6 @@ import (
 const (
 	maxComponents = 10_000
 	maxResources  = 50_000 // each member of a group counts
-	maxName       = 255
 )
 
 func (p *planner) newNode(s *scope, r Resource, name string) (*node, error) {
@@ -24,12 +23,21 @@ func (p *planner) newNode(s *scope, r Resource, name string) (*node, error) {
 		return nil, windsock.Invalid("deployable", "there are two resources named %s", name)
 	case len(p.nodes) >= maxResources:
 		return nil, windsock.Invalid("deployable", "there are more than %d resources", maxResources)
-	case len(name) > maxName:
-		return nil, windsock.Invalid("deployable", "the name %s… is longer than %d characters", name[:80], maxName)
 	}
-	n := &node{scope: s, res: r, typ: TypeOf(r.Type), name: name, key: r.Name, props: map[string]*memo{}}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	n := &node{scope: s, res: r, typ: TypeOf(r.Type), name: name, props: map[string]*memo{}}
 	p.nodes[name] = n
 	return n, nil
+}
+
+// checkName judges the name of a resource, which is part of paths.
+func checkName(name string) error {
+	if strings.Contains(name, "/") {
+		return windsock.Invalid("deployable", "want the name of a resource without a slash, got %q", windsock.Clip(name))
+	}
+	return windsock.LookupID("deployable", name)
 }
 
 // prop returns a property, evaluated; nil: it is not given.
@@ -312,12 +320,15 @@ func (n *node) allAttrs() (any, error) {
 
 func (n *node) value() (any, error) {
 	v, err := n.prop("value")
-	if err != nil || isPending(v) || v == nil {
+	if err != nil || v == nil {
 		return v, err
 	}
 	typ, err := n.knownProp("type")
-	if err != nil || typ == nil {
+	switch {
+	case err != nil || typ == nil:
 		return v, err
+	case isPending(v):
+		return lateType(textOf(typ), v), nil
 	}
 	return coerce(textOf(typ), v)
 }
@@ -328,7 +339,7 @@ func (n *node) groupAttr(name string, rest []any) (any, error) {
 		return nil, err
 	}
 	if key, of, ok := memberOf(name); ok {
-		i := slices.IndexFunc(n.members, func(m *node) bool { return m.key == key })
+		i := slices.IndexFunc(n.members, func(m *node) bool { return m.res.Name == key })
 		if i < 0 {
 			return nil, fmt.Errorf("resource %s has no such member", n.name)
 		}
@@ -370,7 +381,7 @@ func (n *node) groupAttr(name string, rest []any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i], all[m.key] = v, v
+		list[i], all[m.res.Name] = v, v
 	}
 	if err := charge(&n.scope.p.budget, nodeWeight*len(list)); err != nil {
 		return nil, err

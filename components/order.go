@@ -24,12 +24,12 @@ func (p *planner) references(v any, d *deps, missing map[string]bool) (map[strin
 		if n == nil || ref.fn == refName {
 			return
 		}
-		switch n.typ.Class {
-		case Deployment, Condition:
+		switch {
+		case n.typ.Class == Deployment, n.typ.Class == Condition:
 			d.after[name] = true
-		case Server:
+		case n.isServer:
 			d.needs[name] = true
-		case Handle:
+		case n.typ.Class == Handle:
 		default:
 			if args, _ := ref.args.([]any); len(args) > 1 {
 				missing[name+"."+textOf(args[1])] = true
@@ -80,7 +80,7 @@ func (n *node) parent() *node {
 func (n *node) passes() bool {
 	switch n.typ.Class {
 	case Foreign, None, Value, Random, Config, Lifecycle:
-		return true
+		return !n.isServer
 	}
 	return false
 }
@@ -93,10 +93,10 @@ func (p *planner) through(n *node, d *deps) error {
 	d.seen[n] = true
 	if n.typ.Class == Foreign || n.typ.Class == None {
 		for _, m := range n.mentioned() {
-			switch m.typ.Class {
-			case Deployment, Condition:
+			switch {
+			case m.typ.Class == Deployment, m.typ.Class == Condition:
 				d.after[m.name] = true
-			case Server:
+			case m.isServer:
 				d.needs[m.name] = true
 			}
 		}
@@ -106,12 +106,13 @@ func (p *planner) through(n *node, d *deps) error {
 
 // all adds a resource with everything in it.
 func (p *planner) all(n *node, d *deps) error {
+	if n.isServer {
+		d.needs[n.name] = true
+		return charge(&p.budget, nodeWeight)
+	}
 	switch n.typ.Class {
 	case Deployment, Condition:
 		d.after[n.name] = true
-		return charge(&p.budget, nodeWeight)
-	case Server:
-		d.needs[n.name] = true
 		return charge(&p.budget, nodeWeight)
 	case Handle:
 		return nil

@@ -29,7 +29,9 @@ func (t *Template) bind(given map[string]any) (map[string]any, error) {
 		default:
 			return nil, windsock.Invalid("parameters/"+p.Name, "it has no default, so that it has to be given")
 		}
-		if !isPending(v) {
+		if isPending(v) {
+			v = lateType(p.Type, v)
+		} else {
 			var err error
 			if v, err = coerce(p.Type, v); err == nil {
 				err = p.check(v)

@@ -38,7 +38,10 @@ func (t *Template) Plan(spec windsock.DeploymentSpec) (windsock.Plan, error) {
 	}
 	root, err := p.newScope(t, nil, parameters)
 	if err == nil {
-		err = p.walk(root)
+		err = p.walk(root, p.findServers)
+	}
+	if err == nil {
+		err = p.walk(root, p.visit)
 	}
 	if err == nil {
 		err = p.outputs(root)
@@ -138,38 +141,60 @@ func (p *planner) cycle() []string {
 	return way[slices.Index(way, at):]
 }
 
-// walk plans what is in a scope, in the order of its template.
-func (p *planner) walk(s *scope) error {
+// walk calls visit for each resource of a scope and what is in it, in the order of the
+// template.
+func (p *planner) walk(s *scope, visit func(*node) error) error {
 	for _, n := range s.list {
-		if err := p.visit(n); err != nil {
-			return resourceError(n.name, err)
+		if err := p.within(n, visit); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (p *planner) visit(n *node) error {
+func (p *planner) within(n *node, visit func(*node) error) error {
+	err := n.expand()
+	if err == nil {
+		err = visit(n)
+	}
+	if err != nil {
+		return resourceError(n.name, err)
+	}
+	for _, m := range n.members {
+		if err := p.within(m, visit); err != nil {
+			return err
+		}
+	}
+	if n.inner != nil {
+		return p.walk(n.inner, visit)
+	}
+	return nil
+}
+
+// findServers marks what software is put on, whatever type it has: the cloud may know
+// more of them than we.
+func (p *planner) findServers(n *node) error {
 	switch n.typ.Class {
 	case Server:
-		p.addInstance(n.name)
+		n.isServer = true
 	case Deployment:
+		server, err := n.prop("server")
+		if on := p.refers(server); on != nil && on.typ.Class == Foreign {
+			on.isServer = true
+		}
+		return err
+	}
+	return nil
+}
+
+func (p *planner) visit(n *node) error {
+	switch {
+	case n.isServer:
+		p.addInstance(n.name)
+	case n.typ.Class == Deployment:
 		return p.addSoftware(n)
-	case Condition:
+	case n.typ.Class == Condition:
 		return p.addCondition(n)
-	case Group, DeploymentGroup:
-		if err := n.expand(); err != nil {
-			return err
-		}
-		for _, m := range n.members {
-			if err := p.visit(m); err != nil {
-				return resourceError(m.name, err)
-			}
-		}
-	case Nested:
-		if err := n.expand(); err != nil {
-			return err
-		}
-		return p.walk(n.inner)
 	}
 	return nil
 }
@@ -200,8 +225,10 @@ func (p *planner) addSoftware(n *node) error {
 		return err
 	}
 	c.Instance, _ = server.(string)
-	if s := p.refers(server); s != nil && s.typ.Class == Server {
-		c.Instance = s.name
+	if on := p.refers(server); on != nil && on.isServer {
+		c.Instance = on.name
+	} else if err := checkName(c.Instance); c.Instance != "" && err != nil {
+		return err
 	}
 	if c.Instance == "" {
 		return errors.New("server: want get_resource of a server, or the name of an instance")

@@ -156,6 +156,11 @@ func TestPlanGraph(t *testing.T) {
 		"a server that is given by name": {`
   one: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: hello}, server: {get_param: to}}}
 `, []string{"one@world"}},
+		"a server of a type that nobody knows": {`
+  one: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: hello}, server: {get_resource: a}, input_values: {to: [{get_resource: bare}, {get_attr: [bare, first_address]}]}}}
+  two: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: hello}, server: {get_resource: bare}}}
+  bare: {type: OS::TripleO::Server}
+`, []string{"one@a + bare", "two@bare"}},
 		"software in user data is not ours": {`
   c: {type: OS::Nova::Server, properties: {user_data: {get_resource: hello}}}
 `, []string{}},
@@ -263,6 +268,8 @@ func TestPlanRefuses(t *testing.T) {
 		"a property that is missing":   {"  g: {type: web.yaml}\n", nil, "deployable", "resource g: property config: it has no default"},
 		"an output of no template":     {"  g: {type: web.yaml, properties: {config: {get_resource: hello}}}\noutputs: {o: {value: {get_attr: [g, q]}}}\n", nil, "deployable", "output o: get_attr: output of g: its template has no such output"},
 		"a file that was not sent":     {"  g: {type: other.yaml}\n", nil, "deployable", "other.yaml was not sent along"},
+		"a name with a slash":          {"  g: {type: OS::Heat::SoftwareDeploymentGroup, properties: {config: {get_resource: hello}, servers: {a/b: {get_resource: a}}}}\n", nil, "deployable", "without a slash"},
+		"a server's name with a slash": {strings.ReplaceAll(deploy(""), "get_resource: a", "get_param: to"), map[string]any{"to": "a/b"}, "deployable", "without a slash"},
 		"two of one name": {"  g: {type: OS::Heat::ResourceGroup, properties: {count: 1, resource_def: {type: OS::Nova::Server}}}\n  g.0: {type: OS::Nova::Server}\n",
 			nil, "deployable", "two resources named g.0"},
 		"an input that has to be there": {`
@@ -348,7 +355,8 @@ func TestResolve(t *testing.T) {
 	known := windsock.Known{
 		"a": {ID: "i-1", Attributes: map[string]any{
 			"name": "a-1", "address": "10.0.0.1", "addresses": []any{"10.0.0.1", "fd00::1"}, "metadata": map[string]any{"role": "db"}}},
-		"one":  {ID: "c-1", Attributes: map[string]any{"said": map[string]any{"n": 5.0, "list": []any{"x"}}, "deploy_status_code": 0.0}},
+		"one":  {ID: "c-1", Attributes: map[string]any{"said": map[string]any{"n": 5.0, "list": []any{"x"}}, "deploy_status_code": 0.0, "deploy_stdout": "x, y"}},
+		"bare": {ID: "i-2", Attributes: map[string]any{"address": "10.0.0.2"}},
 		"wait": {ID: "w-1", Attributes: map[string]any{"data": `{"1":"ok"}`}},
 		"handle": {Attributes: map[string]any{
 			"endpoint": "http://w/api/signal/t", "token": "t", "curl_cli": "curl -X POST http://w/api/signal/t", "signal": "{}"}},
@@ -362,7 +370,9 @@ func TestResolve(t *testing.T) {
   old: {type: AWS::CloudFormation::WaitConditionHandle}
   structured: {type: OS::Heat::StructuredConfig, properties: {group: os-apply, inputs: [{name: d, type: Number, default: 4}], config: {a: {get_input: to}, b: [{get_input: nobody}], c: {get_input: d}, e: {get_input: to, more: 1}}}}
   each: {type: OS::Heat::SoftwareComponent, properties: {configs: [{actions: [CREATE], config: made, tool: ansible}, {actions: [DELETE], config: {get_attr: [one, said, nobody]}, tool: script}], inputs: [{name: to}]}}
-  x: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: hello}, server: {get_resource: b}}}
+  split: {type: OS::Heat::Value, properties: {type: comma_delimited_list, value: {get_attr: [one, deploy_stdout]}}}
+  bare: {type: OS::TripleO::Server}
+  x: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: hello}, server: {get_resource: bare}}}
 ` + more
 	}
 	software := func(inputs string) string {
@@ -390,7 +400,9 @@ func TestResolve(t *testing.T) {
 			input("to", `{"1":"ok"}`), input("a", "curl -X POST http://w/api/signal/t"), input("b", "http://w/api/signal/o")}}, ""},
 		"a server": {software("{to: {get_resource: a}, a: {get_attr: [a, first_address]}, b: {get_attr: [a, networks, anything, 1]}, c: {get_attr: [a, addresses, net, 0, addr]}, d: {get_attr: [a, accessIPv6]}, e: {get_attr: [a, metadata, role]}, f: {get_attr: [a, show, id]}, g: {get_attr: [a, console_urls]}}"), "CREATE",
 			windsock.Job{Inputs: []windsock.Input{input("to", "i-1"), input("a", "10.0.0.1"), input("b", "fd00::1"), input("c", "10.0.0.1"), input("d", "fd00::1"), input("e", "db"), input("f", "i-1"), input("g", nil)}}, ""},
-		"a server that is not there": {software("{to: {get_attr: [b, first_address]}, id: {get_resource: b}}"), "CREATE", windsock.Job{Inputs: []windsock.Input{input("to", nil), input("id", nil)}}, ""},
+		"a server that is not there":           {software("{to: {get_attr: [b, first_address]}, id: {get_resource: b}}"), "CREATE", windsock.Job{Inputs: []windsock.Input{input("to", nil), input("id", nil)}}, ""},
+		"a server of a type that nobody knows": {software("{to: {get_resource: bare}, a: {get_attr: [bare, first_address]}}"), "CREATE", windsock.Job{Inputs: []windsock.Input{input("to", "i-2"), input("a", "10.0.0.2")}}, ""},
+		"a type that comes late":               {software("{to: {get_attr: [split, value]}, a: {get_attr: [split, value, 1]}}"), "CREATE", windsock.Job{Inputs: []windsock.Input{input("to", []any{"x", "y"}), input("a", "y")}}, ""},
 		"a structure": {with("  last: {type: OS::Heat::StructuredDeployment, properties: {config: {get_resource: structured}, server: {get_resource: a}, input_values: {to: {get_attr: [one, said, list]}}}}\n"), "CREATE",
 			windsock.Job{Group: "os-apply", Outputs: []windsock.Output{}, Config: map[string]any{"a": []any{"x"}, "b": []any{nil}, "c": int64(4), "e": map[string]any{"get_input": "to", "more": int64(1)}},
 				Inputs: []windsock.Input{{Name: "d", Type: "Number", Value: int64(4)}, input("to", []any{"x"})}}, ""},

@@ -202,12 +202,12 @@ func (r *run) ref(fn string, args any) (any, error) {
 	var v any
 	switch {
 	case !ok:
-	case fn == refID:
+	case fn == refID, len(list) > 1 && fn == refForeign && list[1] == "id":
 		if v = of.ID; v == "" {
 			v = nil
 		}
 	case len(list) < 2:
-	case fn == refServer:
+	case fn == refServer, fn == refForeign:
 		v = serverAttribute(of, list[1:])
 	default:
 		v = at(normalize(of.Attributes[textOf(list[1])]), list[2:])

@@ -31,7 +31,6 @@ type node struct {
 	res   Resource
 	typ   Type
 	name  string // in the plan
-	key   string // in its group
 	group *node  // that it is a member of: its properties are evaluated already
 	props map[string]*memo
 
@@ -39,6 +38,7 @@ type node struct {
 	inner    *scope  // of a nested template
 	expanded *memo
 	mentions []*node // resources that its properties name; nil: not looked for yet
+	isServer bool    // software is put on it
 }
 
 // A memo is a value that is made once.

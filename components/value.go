@@ -29,8 +29,9 @@ const (
 	callKey    = "$call"     // JSON: a pending value
 	argsKey    = "$args"     //
 	selectPath = "select"    // builtin: [value, path…]
-	maxWork    = 128 << 20   // bytes that values of a plan or job may come to, all in all
-	nodeWeight = 16          // of them for each value, however short
+	asType     = "type"      // builtin: [type, value]
+	maxWork    = 256 << 20   // bytes that values of a plan or job may come to, all in all
+	nodeWeight = 32          // of them for each value, however short
 	maxSafeInt = 1<<53 - 1.0 // what a float64 has exactly
 )
 
