@@ -165,6 +165,9 @@ outputs: {o: {value: {get_attr: [deploy, o]}}}
 		files["inner.yaml"] = strings.Replace(files["inner.yaml"], "x: {}", "x: {type: json}", 1)
 		d := windsock.Deployable{Source: source, Files: files}
 		spec := windsock.DeploymentSpec{ID: "d"}
+		if _, err := (components.Planner{}).Read(d); err != nil {
+			t.Fatalf("%v\n%s", err, source)
+		}
 		plan, err := components.Planner{}.Plan(d, spec)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, source)
@@ -207,7 +210,7 @@ func randomTemplate(t *rapid.T) string {
 			map[string]any{"str_replace": map[string]any{"template": "a x b", "params": map[string]any{"x": v}}},
 			map[string]any{"repeat": map[string]any{"template": map[string]any{"V": "V"}, "for_each": map[string]any{"V": list}}},
 			map[string]any{"digest": []any{"md5", map[string]any{"list_join": []any{"", list}}}},
-			map[string]any{"if": []any{true, v, attr("nobody", "x")}},
+			map[string]any{"if": []any{true, v, map[string]any{"get_file": "not sent"}}},
 		}).Draw(t, "how")
 	}
 	outputs := map[string]any{}

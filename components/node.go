@@ -35,7 +35,7 @@ func (p *planner) newNode(s *scope, r Resource, name string) (*node, error) {
 // checkName judges the name of a resource, which is part of paths.
 func checkName(name string) error {
 	if strings.Contains(name, "/") {
-		return windsock.Invalid("deployable", "want the name of a resource without a slash, got %q", windsock.Clip(name))
+		return windsock.Invalid("deployable", "want the names of resources without a slash")
 	}
 	return windsock.LookupID("deployable", name)
 }
@@ -213,10 +213,8 @@ func (n *node) id() (any, error) {
 	switch n.typ.Class {
 	case Server, Deployment, Condition:
 		return &pending{refID, []any{n.name}}, nil
-	case Handle:
-		if strings.HasPrefix(n.res.Type, "AWS::") { // there it is where to signal
-			return &pending{refOutput, []any{n.name, "endpoint"}}, nil
-		}
+	case Handle: // so has CloudFormation it; Heat's own have none that is of use
+		return &pending{refOutput, []any{n.name, "endpoint"}}, nil
 	case Foreign, Random:
 		if id, ok := n.given("id"); ok {
 			return id, nil

@@ -24,7 +24,7 @@ func (t *Template) bind(given map[string]any) (map[string]any, error) {
 		v, ok := given[p.Name]
 		switch {
 		case ok && v != nil:
-		case p.HasDefault:
+		case p.HasDefault && p.Default != nil:
 			v = p.Default
 		default:
 			return nil, windsock.Invalid("parameters/"+p.Name, "it has no default, so that it has to be given")
@@ -61,7 +61,7 @@ func coerce(typ string, v any) (any, error) {
 		case int64, float64:
 			return v, nil
 		}
-		return nil, fmt.Errorf("want a number")
+		return nil, errors.New("want a number")
 	case "boolean":
 		switch strings.ToLower(textOf(v)) {
 		case "true", "t", "yes", "y", "on", "1":
@@ -69,7 +69,7 @@ func coerce(typ string, v any) (any, error) {
 		case "false", "f", "no", "n", "off", "0":
 			return false, nil
 		}
-		return nil, fmt.Errorf("want true or false")
+		return nil, errors.New("want true or false")
 	case "comma_delimited_list":
 		switch v := v.(type) {
 		case []any:
@@ -101,7 +101,11 @@ func coerce(typ string, v any) (any, error) {
 				return normalize(parsed), nil
 			}
 		}
-		return nil, fmt.Errorf("want a map or a list, or JSON")
+		return nil, errors.New("want a map or a list, or JSON")
+	}
+	switch v.(type) {
+	case []any, map[string]any:
+		return nil, fmt.Errorf("want text, got %s", kindOf(v))
 	}
 	return textOf(v), nil
 }

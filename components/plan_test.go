@@ -300,6 +300,8 @@ func TestParameters(t *testing.T) {
 		"a default":                  {`{type: string, default: x}`, nil, `"x"`},
 		"none":                       {`{type: string}`, nil, `!it has no default`},
 		"text of a number":           {`{type: string}`, 5.0, `"5"`},
+		"no text":                    {`{type: string}`, []any{"swordfish"}, `!want text, got a list`},
+		"a default that is none":     {`{type: string, default: null}`, nil, `!it has no default`},
 		"a number":                   {`{type: number}`, 8080.0, `8080`},
 		"a number as text":           {`{type: number}`, "1.5", `1.5`},
 		"no number":                  {`{type: number}`, "swordfish", `!want a number`},
