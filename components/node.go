@@ -3,8 +3,6 @@ package components
 import (
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -111,18 +109,12 @@ func (n *node) expandGroup() error {
 	variable := "%index%"
 	if v, err := n.knownProp("index_var"); err != nil {
 		return err
-	} else if v != nil {
+	} else if v != nil && v != "" {
 		variable = textOf(v)
 	}
 	for i := range size {
 		index := strconv.FormatInt(i, 10)
-		put := func(s string) string {
-			if variable == "" {
-				return s
-			}
-			return strings.ReplaceAll(s, variable, index)
-		}
-		props, _ := mapText(def["properties"], put).(map[string]any)
+		props, _ := mapText(def["properties"], func(s string) string { return strings.ReplaceAll(s, variable, index) }).(map[string]any)
 		if err := charge(&n.scope.p.budget, weigh(props, n.scope.p.budget)); err != nil {
 			return err
 		}
@@ -144,7 +136,7 @@ func (n *node) expandDeployments() error {
 		return fmt.Errorf("servers: want a map of servers, got %s", kindOf(v))
 	}
 	props := map[string]any{}
-	for name := range n.res.Properties {
+	for _, name := range sortedKeys(n.res.Properties) {
 		if props[name], err = n.prop(name); err != nil {
 			return err
 		}
@@ -190,7 +182,7 @@ func (n *node) expandTemplate() error {
 		return err
 	}
 	given := map[string]any{}
-	for name := range n.res.Properties {
+	for _, name := range sortedKeys(n.res.Properties) {
 		v, err := n.prop(name)
 		if err != nil {
 			return err
@@ -202,282 +194,10 @@ func (n *node) expandTemplate() error {
 	inner, err := p.newScope(t, n, given)
 	var field *windsock.FieldError
 	if errors.As(err, &field) && field.Field != "deployable" { // a parameter of the nested one is a property here
-		err = fmt.Errorf("property %s: %s", path.Base(field.Field), field.Detail)
+		err = fmt.Errorf("property %s: %s", strings.TrimPrefix(field.Field, "parameters/"), field.Detail)
 	}
 	n.inner = inner
 	return err
-}
-
-// id is what get_resource gives.
-func (n *node) id() (any, error) {
-	switch n.typ.Class {
-	case Server, Deployment, Condition:
-		return &pending{refID, []any{n.name}}, nil
-	case Handle: // so has CloudFormation it; Heat's own have none that is of use
-		return &pending{refOutput, []any{n.name, "endpoint"}}, nil
-	case Foreign, Random:
-		if id, ok := n.given("id"); ok {
-			return id, nil
-		}
-		return &pending{refForeign, []any{n.name, "id"}}, nil
-	case Nested:
-		if err := n.expand(); err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(n.inner.t.Outputs, func(o Output) bool { return o.Name == "OS::stack_id" }) {
-			return n.inner.output("OS::stack_id")
-		}
-	}
-	return &pending{refName, []any{n.name}}, nil
-}
-
-// given returns an attribute that was given with the parameters.
-func (n *node) given(attribute string) (any, bool) {
-	v, ok := n.scope.p.given[n.name][attribute]
-	return v, ok
-}
-
-// attr is what get_attr gives: the first of steps names the attribute.
-func (n *node) attr(steps []any) (any, error) {
-	if len(steps) == 0 {
-		return n.allAttrs()
-	}
-	name, ok := steps[0].(string)
-	if !ok {
-		return nil, fmt.Errorf("want an attribute's name, got %s", kindOf(steps[0]))
-	}
-	rest := steps[1:]
-	if v, ok := n.given(name); ok {
-		return at(v, rest), nil
-	}
-	switch n.typ.Class {
-	case Foreign, Random:
-		return &pending{refForeign, slices.Concat([]any{n.name}, steps)}, nil
-	case None:
-		return nil, nil
-	case Group, DeploymentGroup:
-		return n.groupAttr(name, rest)
-	case Nested:
-		return n.nestedAttr(name, rest)
-	case Value:
-		if name == "value" {
-			v, err := n.value()
-			return at(v, rest), err
-		}
-	case Config, Lifecycle:
-		if name == "config" {
-			v, err := n.prop("config")
-			return at(v, rest), err
-		}
-	case Server:
-		if name == "show" || name == "metadata" || slices.Contains(n.typ.Attributes, name) {
-			return &pending{refServer, slices.Concat([]any{n.name}, steps)}, nil
-		}
-	case Condition:
-		if slices.Contains(n.typ.Attributes, name) {
-			return &pending{refOutput, slices.Concat([]any{n.name, "data"}, rest)}, nil
-		}
-	case Handle:
-		if slices.Contains(n.typ.Attributes, name) {
-			return &pending{refOutput, slices.Concat([]any{n.name}, steps)}, nil
-		}
-	case Deployment:
-		declared, err := n.declares(name)
-		if declared || err != nil {
-			return &pending{refOutput, slices.Concat([]any{n.name}, steps)}, err
-		}
-	}
-	return nil, fmt.Errorf("resource %s has no such attribute", n.name)
-}
-
-// allAttrs is what get_attr gives for a resource alone.
-func (n *node) allAttrs() (any, error) {
-	names := slices.Clone(n.typ.Attributes)
-	if n.typ.Class == Deployment {
-		outputs, err := n.outputs()
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range outputs {
-			names = append(names, o.Name)
-		}
-	}
-	if len(names) == 0 || n.typ.Class == Group || n.typ.Class == DeploymentGroup {
-		return nil, errors.New("want the name of an attribute")
-	}
-	all := map[string]any{}
-	for _, name := range names {
-		v, err := n.attr([]any{name})
-		if err != nil {
-			return nil, err
-		}
-		all[name] = v
-	}
-	return all, nil
-}
-
-func (n *node) value() (any, error) {
-	v, err := n.prop("value")
-	if err != nil || v == nil {
-		return v, err
-	}
-	typ, err := n.knownProp("type")
-	switch {
-	case err != nil || typ == nil:
-		return v, err
-	case isPending(v):
-		return lateType(textOf(typ), v), nil
-	}
-	return coerce(textOf(typ), v)
-}
-
-// groupAttr gives the attributes of a group's members: as a list, for deployments as a map.
-func (n *node) groupAttr(name string, rest []any) (any, error) {
-	if err := n.expand(); err != nil {
-		return nil, err
-	}
-	if key, of, ok := memberOf(name); ok {
-		i := slices.IndexFunc(n.members, func(m *node) bool { return m.res.Name == key })
-		if i < 0 {
-			return nil, fmt.Errorf("resource %s has no such member", n.name)
-		}
-		if of != "" {
-			rest = slices.Concat([]any{of}, rest)
-		}
-		if len(rest) == 0 {
-			return n.members[i].id()
-		}
-		return n.members[i].attr(rest)
-	}
-	of := func(m *node) (any, error) { return m.id() }
-	byKey := name != "refs" && (name == "refs_map" || name == "attributes" || n.typ.Class == DeploymentGroup)
-	switch {
-	case name == "removed_rsrc_list":
-		return []any{}, nil
-	case name == "refs", name == "refs_map":
-	case name == "attributes":
-		if len(rest) == 0 {
-			return nil, errors.New("want the name of an attribute after attributes")
-		}
-		steps := rest
-		of = func(m *node) (any, error) { return m.attr(steps) }
-		rest = nil
-	case n.typ.Class == DeploymentGroup: // the path leads into the map, not into its values
-		if slices.Contains(groupAttributes, name) {
-			name = strings.TrimSuffix(name, "s")
-		}
-		of = func(m *node) (any, error) { return m.attr([]any{name}) }
-	default:
-		steps := slices.Concat([]any{name}, rest)
-		of = func(m *node) (any, error) { return m.attr(steps) }
-		rest = nil
-	}
-	list := make([]any, len(n.members))
-	all := make(map[string]any, len(n.members))
-	for i, m := range n.members {
-		v, err := of(m)
-		if err != nil {
-			return nil, err
-		}
-		list[i], all[m.res.Name] = v, v
-	}
-	if err := charge(&n.scope.p.budget, nodeWeight*len(list)); err != nil {
-		return nil, err
-	}
-	if byKey {
-		return at(all, rest), nil
-	}
-	return at(list, rest), nil
-}
-
-// memberOf takes resource.KEY and resource.KEY.ATTRIBUTE apart.
-func memberOf(name string) (key, attribute string, ok bool) {
-	rest, ok := strings.CutPrefix(name, "resource.")
-	if !ok {
-		return "", "", false
-	}
-	key, attribute, _ = strings.Cut(rest, ".")
-	return key, attribute, true
-}
-
-func (n *node) nestedAttr(name string, rest []any) (any, error) {
-	if err := n.expand(); err != nil {
-		return nil, err
-	}
-	if key, of, ok := memberOf(name); ok {
-		m, err := n.inner.find(key)
-		if err != nil {
-			return nil, err
-		}
-		if of != "" {
-			rest = slices.Concat([]any{of}, rest)
-		}
-		if len(rest) == 0 {
-			return m.id()
-		}
-		return m.attr(rest)
-	}
-	if name == "outputs" {
-		all := map[string]any{}
-		for _, o := range n.inner.t.Outputs {
-			v, err := n.inner.output(o.Name)
-			if err != nil {
-				return nil, err
-			}
-			all[o.Name] = v
-		}
-		return at(all, rest), nil
-	}
-	v, err := n.inner.output(name)
-	if err != nil {
-		return nil, fmt.Errorf("output of %s: %w", n.name, err)
-	}
-	return at(v, rest), nil
-}
-
-// config returns the config that a deployment deploys; nil: none is given.
-func (n *node) config() (*node, error) {
-	v, err := n.prop("config")
-	if err != nil || v == nil {
-		return nil, err
-	}
-	c := n.scope.p.refers(v)
-	if c == nil || c.typ.Class != Config && c.typ.Class != Lifecycle {
-		return nil, errors.New("config: want get_resource of a software config in this deployable")
-	}
-	return c, nil
-}
-
-// outputs returns what a deployment declares beside the three of all.
-func (n *node) outputs() ([]windsock.Output, error) {
-	c, err := n.config()
-	if err != nil || c == nil {
-		return nil, err
-	}
-	v, err := c.knownProp("outputs")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
-	}
-	list, _ := v.([]any)
-	var outputs []windsock.Output
-	for _, e := range list {
-		m, _ := e.(map[string]any)
-		name, ok := m["name"].(string)
-		if !ok {
-			return nil, fmt.Errorf("%s: outputs: want maps with a name", c.name)
-		}
-		fails, _ := coerce("boolean", m["error_output"])
-		outputs = append(outputs, windsock.Output{Name: name, Type: textOf(m["type"]), Error: fails == true})
-	}
-	return outputs, nil
-}
-
-func (n *node) declares(output string) (bool, error) {
-	if slices.Contains(deployAttributes, output) {
-		return true, nil
-	}
-	outputs, err := n.outputs()
-	return slices.ContainsFunc(outputs, func(o windsock.Output) bool { return o.Name == output }), err
 }
 
 // refers returns the resource that a value is a reference to; nil: it is none.

@@ -1,6 +1,6 @@
 package components
 
-import "strings"
+import "slices"
 
 // deps are what a component waits for: components and servers.
 type deps struct {
@@ -138,39 +138,25 @@ func (p *planner) all(n *node, d *deps) error {
 
 // mentioned returns the resources that a resource's properties name.
 func (n *node) mentioned() []*node {
-	if n.mentions == nil {
-		n.mentions = []*node{}
-		seen := map[*node]bool{}
-		n.mention(n.res.Properties, func(m *node) {
-			if m != nil && !seen[m] {
-				seen[m] = true
-				n.mentions = append(n.mentions, m)
-			}
-		})
+	if n.mentions != nil {
+		return n.mentions
 	}
+	n.mentions = []*node{}
+	add := func(m *node) {
+		if m != nil && !slices.Contains(n.mentions, m) {
+			n.mentions = append(n.mentions, m)
+		}
+	}
+	if n.group != nil { // they are evaluated
+		eachRef(n.res.Properties, func(_ *pending, name string) { add(n.scope.p.nodes[name]) })
+		return n.mentions
+	}
+	w := walker{version: n.scope.t.since(), odd: func(string, []string) {}}
+	w.visit = func(fn string, args any, _ []string) {
+		if name, ok := subject(args); ok && (fn == "get_resource" || fn == "get_attr" || fn == "Ref") {
+			add(n.scope.nodes[name])
+		}
+	}
+	w.value(n.res.Properties, nil)
 	return n.mentions
-}
-
-func (n *node) mention(v any, f func(*node)) {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			n.mention(e, f)
-		}
-	case map[string]any:
-		name, args, ok := call(v, n.scope.t.since(), functions)
-		if ok && (strings.HasPrefix(name, "get_") || name == "Ref") {
-			if l, isList := args.([]any); isList && len(l) > 0 && name == "get_attr" {
-				args = l[0]
-			}
-			if target, isText := args.(string); isText && (name == "get_attr" || name == "get_resource" || name == "Ref") {
-				f(n.scope.nodes[target])
-			}
-		}
-		for _, e := range v {
-			n.mention(e, f)
-		}
-	case *pending:
-		eachRef(v, func(_ *pending, name string) { f(n.scope.p.nodes[name]) })
-	}
 }

@@ -104,41 +104,25 @@ func (p *planner) check() error {
 
 // cycle returns components of which each waits for the next, and the last for the first.
 func (p *planner) cycle() []string {
-	after := make(map[string][]string, len(p.plan.Components))
-	left := make(map[string]int, len(p.plan.Components))
-	dependants := map[string][]string{}
-	var ready []string
-	for _, c := range p.plan.Components {
-		after[c.Name] = c.After
-		left[c.Name] = len(c.After)
-		for _, a := range c.After {
-			dependants[a] = append(dependants[a], c.Name)
-		}
-		if len(c.After) == 0 {
-			ready = append(ready, c.Name)
+	places := make(map[string]int, len(p.plan.Components))
+	for i, c := range p.plan.Components {
+		places[c.Name] = i
+	}
+	g := graph{to: make([][]int, len(places))}
+	for i, c := range p.plan.Components {
+		for _, name := range c.After {
+			g.to[i] = append(g.to[i], places[name])
 		}
 	}
-	for len(ready) > 0 {
-		name := ready[len(ready)-1]
-		ready = ready[:len(ready)-1]
-		delete(left, name)
-		for _, d := range dependants[name] {
-			if left[d]--; left[d] == 0 {
-				ready = append(ready, d)
-			}
-		}
-	}
-	if len(left) == 0 {
+	_, cycles := g.walk()
+	if len(cycles) == 0 {
 		return nil
 	}
-	at := sortedKeys(left)[0]
-	var way []string
-	for !slices.Contains(way, at) {
-		way = append(way, at)
-		i := slices.IndexFunc(after[at], func(a string) bool { _, ok := left[a]; return ok })
-		at = after[at][i]
+	var names []string
+	for _, i := range cycles[0] {
+		names = append(names, p.plan.Components[i].Name)
 	}
-	return way[slices.Index(way, at):]
+	return names
 }
 
 // walk calls visit for each resource of a scope and what is in it, in the order of the

@@ -79,6 +79,51 @@ func (p *planner) software(n *node, c *windsock.PlannedComponent) (map[string]an
 	return body, err
 }
 
+// config returns the config that a deployment deploys; nil: none is given.
+func (n *node) config() (*node, error) {
+	v, err := n.prop("config")
+	if err != nil || v == nil {
+		return nil, err
+	}
+	c := n.scope.p.refers(v)
+	if c == nil || c.typ.Class != Config && c.typ.Class != Lifecycle {
+		return nil, errors.New("config: want get_resource of a software config in this deployable")
+	}
+	return c, nil
+}
+
+// outputs returns what a deployment declares beside the three of all.
+func (n *node) outputs() ([]windsock.Output, error) {
+	c, err := n.config()
+	if err != nil || c == nil {
+		return nil, err
+	}
+	v, err := c.knownProp("outputs")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	list, _ := v.([]any)
+	var outputs []windsock.Output
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		name, ok := m["name"].(string)
+		if !ok {
+			return nil, fmt.Errorf("%s: outputs: want maps with a name", c.name)
+		}
+		fails, _ := coerce("boolean", m["error_output"])
+		outputs = append(outputs, windsock.Output{Name: name, Type: textOf(m["type"]), Error: fails == true})
+	}
+	return outputs, nil
+}
+
+func (n *node) declares(output string) (bool, error) {
+	if slices.Contains(deployAttributes, output) {
+		return true, nil
+	}
+	outputs, err := n.outputs()
+	return slices.ContainsFunc(outputs, func(o windsock.Output) bool { return o.Name == output }), err
+}
+
 // actions returns those of a deployment's actions that there are here.
 func (n *node) actions() ([]windsock.Action, error) {
 	v, err := n.knownProp("actions")

@@ -18,22 +18,38 @@ type pending struct {
 	args any
 }
 
-// The references. All take a list that begins with the name of a resource.
+// The references. All take a list that begins with the name of a resource; then may come
+// an attribute of it, and a path into that.
 const (
-	refID      = "id"        // of anything: what get_resource gives
-	refOutput  = "attr"      // of a component or handle: an attribute, and a path into it
-	refServer  = "server"    // of a server: likewise
-	refForeign = "foreign"   // of what nobody tells of: likewise
-	refName    = "name"      // of what has no identity but its name
-	literalKey = "$literal"  // JSON: the map in it has a key that means something else
-	callKey    = "$call"     // JSON: a pending value
-	argsKey    = "$args"     //
-	selectPath = "select"    // builtin: [value, path…]
-	asType     = "type"      // builtin: [type, value]
-	maxWork    = 256 << 20   // bytes that values of a plan or job may come to, all in all
-	nodeWeight = 32          // of them for each value, however short
-	maxSafeInt = 1<<53 - 1.0 // what a float64 has exactly
+	refID      = "id"      // what get_resource gives
+	refOutput  = "attr"    // of a component or handle
+	refServer  = "server"  // of a server
+	refForeign = "foreign" // of what nobody tells of
+	refName    = "name"    // what has no identity has its name
 )
+
+// Functions of ours, which only a plan calls.
+const (
+	selectPath = "select" // [value, path…]
+	asType     = "type"   // [type, value]
+)
+
+// A pending value in JSON is a map of callKey and argsKey. A map that has these by itself
+// is the value of literalKey.
+const (
+	callKey    = "$call"
+	argsKey    = "$args"
+	literalKey = "$literal"
+)
+
+// The values of a plan or a job may come to maxWork bytes, of which each value has
+// nodeWeight at least.
+const (
+	maxWork    = 256 << 20
+	nodeWeight = 32
+)
+
+const maxSafeInt = 1<<53 - 1 // what a float64 has exactly
 
 var errTooLarge = errors.New("it grows too large")
 
