@@ -84,8 +84,10 @@ func (n *node) attr(steps []any) (any, error) {
 			return &pending{refOutput, slices.Concat([]any{n.name}, steps)}, err
 		}
 	}
-	return nil, fmt.Errorf("resource %s has no such attribute", n.name)
+	return nil, fmt.Errorf("resource %s %w", n.name, errNoAttribute)
 }
+
+var errNoAttribute = errors.New("has no such attribute")
 
 // allAttrs is what get_attr gives for a resource alone.
 func (n *node) allAttrs() (any, error) {

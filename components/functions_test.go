@@ -76,7 +76,7 @@ var functionCases = map[string]struct {
 	"what the plan is written in":            {`{"$call": "attr", "$args": ["c"]}`, `{v: P, w: {$literal: {x: 1}}}`, `{"v": {"$call": "attr", "$args": ["c"]}, "w": {"$literal": {"x": 1}}}`},
 	"the name of the deployment":             {`1`, `[{get_param: "OS::stack_name"}, {get_param: "OS::stack_id"}, {get_param: "OS::region"}]`, `["d", "d", ""]`},
 	"get_attr with a path":                   {`1`, `[{get_attr: [c, deploy_stdout, 0]}, {get_attr: [c, {get_attr: [c, p]}]}]`, `!want an attribute's name`},
-	"get_attr of what nobody declared":       {`1`, `{get_attr: [c, nobody]}`, `!resource c has no such attribute`},
+	"get_attr of what nobody declared":       {`1`, `[{get_attr: [c, nobody]}]`, `null`},
 	"get_attr of nobody":                     {`1`, `{get_attr: [nobody, x]}`, `!there is no resource nobody`},
 	"get_attr without an attribute":          {`1`, `{get_attr: [wait]}`, `{"data": null}`},
 	"get_resource of a component":            {`1`, `{get_resource: c}`, `"id of c"`},

@@ -16,8 +16,8 @@ func newDeps() *deps {
 // are to. A handle is there from the start. What nobody tells of is put into missing.
 func (p *planner) references(v any, d *deps, missing map[string]bool) (map[string]bool, error) {
 	refers := map[string]bool{}
-	if err := charge(&p.budget, weigh(v, p.budget)); err != nil {
-		return nil, err
+	if weigh(v, p.budget) > p.budget {
+		return nil, errTooLarge
 	}
 	eachRef(v, func(ref *pending, name string) {
 		n := p.nodes[name]

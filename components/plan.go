@@ -335,10 +335,14 @@ func (p *planner) add(n *node, c windsock.PlannedComponent, body map[string]any)
 	return charge(&p.budget, len(c.Spec)+nodeWeight*(len(c.After)+len(c.Needs)))
 }
 
-// outputs plans the outputs of the whole.
+// outputs plans the outputs of the whole. One of an attribute that nobody declared is
+// null, as in Heat: nothing waits for it.
 func (p *planner) outputs(root *scope) error {
 	for _, o := range root.t.Outputs {
 		v, err := root.output(o.Name)
+		if errors.Is(err, errNoAttribute) {
+			v, err = nil, nil
+		}
 		var refers map[string]bool
 		if err == nil {
 			refers, err = p.references(v, newDeps(), map[string]bool{})
@@ -346,8 +350,12 @@ func (p *planner) outputs(root *scope) error {
 		if err != nil {
 			return windsock.Invalid("deployable", "output %s: %s", o.Name, err)
 		}
+		spec := encode(map[string]any{"value": v})
+		if err := charge(&p.budget, len(spec)); err != nil {
+			return windsock.Invalid("deployable", "output %s: %s", o.Name, err)
+		}
 		p.plan.Outputs = append(p.plan.Outputs, windsock.PlannedOutput{
-			Name: o.Name, Description: o.Description, Refers: sortedKeys(refers), Spec: encode(map[string]any{"value": v}),
+			Name: o.Name, Description: o.Description, Refers: sortedKeys(refers), Spec: spec,
 		})
 	}
 	return nil

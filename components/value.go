@@ -45,7 +45,7 @@ const (
 // The values of a plan or a job may come to maxWork bytes, of which each value has
 // nodeWeight at least.
 const (
-	maxWork    = 256 << 20
+	maxWork    = 128 << 20
 	nodeWeight = 32
 )
 
