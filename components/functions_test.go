@@ -193,3 +193,39 @@ func evaluate(t *testing.T, source, p string) (string, error) {
 	text, _ := json.Marshal(v)
 	return string(text), err
 }
+
+// TestOldFunctions shows what the first version had, and that a version's functions are
+// its own: what is none yet, or no more, is data.
+func TestOldFunctions(t *testing.T) {
+	for expr, want := range map[string]string{
+		`{"Fn::Join": [",", [a, {Ref: p}]]}`:      `"a,x"`,
+		`{"Fn::Split": [",", "a,b"]}`:             `["a","b"]`,
+		`{"Fn::Select": [1, [a, b]]}`:             `"b"`,
+		`{"Fn::Select": [k, {k: v}]}`:             `"v"`,
+		`{"Fn::Replace": [{v: {Ref: p}}, "a v"]}`: `"a x"`,
+		`{"Fn::Base64": {Ref: p}}`:                `"x"`,
+		`{Ref: config}`:                           `"config"`,
+		`{Ref: "OS::stack_id"}`:                   `"d"`,
+		`{map_merge: [{a: 1}, {b: 2}]}`:           `{"map_merge":[{"a":1},{"b":2}]}`,
+		`{if: [a, b, c]}`:                         `{"if":["a","b","c"]}`,
+	} {
+		plan, err := newPlan(`
+heat_template_version: 2013-05-23
+parameters: {p: {type: string, default: x}}
+resources: {config: {type: OS::Heat::SoftwareConfig}}
+outputs: {v: {value: `+expr+"}}\n", nil)
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		v, err := components.ValueOf(plan.Outputs[0].Spec, nil)
+		if text, _ := json.Marshal(v); err != nil || string(text) != want {
+			t.Errorf("%s: got %s and error %v, want %s", expr, text, err, want)
+		}
+	}
+	for _, expr := range []string{`{"Fn::GetAZs": ""}`, `{"Fn::MemberListToMap": []}`, `{"Fn::ResourceFacade": x}`} {
+		if _, err := newPlan("heat_template_version: 2013-05-23\noutputs: {v: {value: "+expr+"}}\n", nil); err == nil || !strings.Contains(err.Error(), expr[2:10]) {
+			t.Errorf("%s: got error %v, want one that names it", expr, err)
+		}
+	}
+}

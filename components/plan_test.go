@@ -201,7 +201,7 @@ func TestPlanComponent(t *testing.T) {
   each: {type: OS::Heat::SoftwareComponent, properties: {configs: [{actions: [CREATE], config: c, tool: ansible}, {actions: [DELETE, RESUME], config: d, tool: script}]}}
   x: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: each}, server: {get_resource: a}, actions: [CREATE]}}`,
 			func(c *windsock.PlannedComponent) {
-				c.Group, c.Actions, c.Outputs = "ansible", []windsock.Action{"CREATE", "DELETE"}, nil
+				c.Group, c.Actions, c.Outputs = "ansible", []windsock.Action{"CREATE", "DELETE"}, []windsock.Output{}
 			}},
 		"a condition": {`
   h: {type: OS::Heat::SwiftSignalHandle}

@@ -54,14 +54,8 @@ func Resolve(spec []byte, action windsock.Action, known windsock.Known) (windsoc
 	if job.Inputs, err = jobInputs(body); err != nil {
 		return windsock.Job{}, err
 	}
-	job.Outputs = []windsock.Output{}
-	list, _ := body["outputs"].([]any)
-	for _, e := range list {
-		m, _ := e.(map[string]any)
-		fails, _ := coerce("boolean", m["error_output"])
-		job.Outputs = append(job.Outputs, windsock.Output{Name: textOf(m["name"]), Type: textOf(m["type"]), Error: fails == true})
-	}
-	return job, nil
+	job.Outputs, err = outputsOf(body["outputs"])
+	return job, err
 }
 
 func jobInputs(body map[string]any) ([]windsock.Input, error) {

@@ -102,16 +102,24 @@ func (n *node) outputs() ([]windsock.Output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
+	outputs, err := outputsOf(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return outputs, nil
+}
+
+// outputsOf reads the outputs that a config declares.
+func outputsOf(v any) ([]windsock.Output, error) {
 	list, _ := v.([]any)
-	var outputs []windsock.Output
+	outputs := []windsock.Output{}
 	for _, e := range list {
 		m, _ := e.(map[string]any)
 		name, ok := m["name"].(string)
 		if !ok {
-			return nil, fmt.Errorf("%s: outputs: want maps with a name", c.name)
+			return nil, errors.New("outputs: want maps with a name")
 		}
-		fails, _ := coerce("boolean", m["error_output"])
-		outputs = append(outputs, windsock.Output{Name: name, Type: textOf(m["type"]), Error: fails == true})
+		outputs = append(outputs, windsock.Output{Name: name, Type: textOf(m["type"]), Error: isTrue(m["error_output"])})
 	}
 	return outputs, nil
 }
