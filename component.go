@@ -246,3 +246,13 @@ type Signalled struct {
 	Reason string       `json:"reason,omitempty"`
 	Late   bool         `json:"late,omitempty"` // it changed nothing: all was over
 }
+
+// A ComponentChange is what an event says of a component.
+type ComponentChange struct {
+	Name       string         `json:"name"`
+	State      ComponentState `json:"state"`
+	Previous   ComponentState `json:"previous,omitempty"` // "": it is new
+	Action     Action         `json:"action"`
+	InstanceID string         `json:"instance_id,omitempty"`
+	Run        int            `json:"run,omitempty"`
+}

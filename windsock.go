@@ -115,11 +115,12 @@ func Heard(next State) Word {
 // Kind says what sort of thing an id names.
 type Kind string
 
-// Deployments and instances have a state; providers, monitors, and the log itself, only
-// have a history.
+// Deployments, instances and components have a state; providers, monitors, and the log
+// itself, only have a history.
 const (
 	KindDeployment Kind = "deployment"
 	KindInstance   Kind = "instance"
+	KindComponent  Kind = "component" // its id is <deployment>/<name>
 	KindProvider   Kind = "provider"
 	KindMonitor    Kind = "monitor"
 	KindLog        Kind = "log"
@@ -201,6 +202,7 @@ const (
 	MonitorReplayed    EventType = "monitor.replayed" // it is told events again; the reason says which
 	ProviderLost       EventType = "provider.lost"    // nobody could list it for too long: what it said may be out of date
 	ProviderBack       EventType = "provider.back"
+	ComponentChanged   EventType = "component.state" // Component says from what to what
 )
 
 // Event is one entry of the log. It holds all that a callback says, so that every try
@@ -236,6 +238,8 @@ type EventData struct {
 	Held      Word              `json:"held,omitempty"`      // the word that it would have, were callbacks not held
 	Metadata  map[string]string `json:"metadata,omitempty"`  // of the deployment, as it then was
 	Instances []string          `json:"instances,omitempty"` // the failing ones, on a deployment event; the first MaxNamed
+
+	Component *ComponentChange `json:"component,omitempty"` // of a ComponentChanged
 
 	Scope     Scope     `json:"scope,omitempty"`     // the monitor's, of a LogGap and a MonitorExpiring
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of a MonitorExpiring

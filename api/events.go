@@ -25,7 +25,7 @@ var eventTypes = []windsock.EventType{
 	windsock.DeploymentState, windsock.DeploymentFlags, windsock.DeploymentSettled, windsock.DeploymentDeclared, windsock.DeploymentRemoved,
 	windsock.MonitorAdded, windsock.MonitorRemoved, windsock.MonitorPaused, windsock.MonitorResumed, windsock.MonitorReplayed,
 	windsock.MonitorVerified, windsock.MonitorExpiring, windsock.MonitorExpired, windsock.LogGap,
-	windsock.ProviderLost, windsock.ProviderBack,
+	windsock.ProviderLost, windsock.ProviderBack, windsock.ComponentChanged,
 }
 
 // events shows a page of the log, waits for one, or streams it.
@@ -78,7 +78,7 @@ func eventFilter(q *query) windsock.EventFilter {
 			f.Scope = windsock.Scope(kind + ":" + q.Get(kind))
 		}
 	}
-	kinds := []windsock.Kind{windsock.KindDeployment, windsock.KindInstance, windsock.KindProvider, windsock.KindMonitor, windsock.KindLog}
+	kinds := []windsock.Kind{windsock.KindDeployment, windsock.KindInstance, windsock.KindComponent, windsock.KindProvider, windsock.KindMonitor, windsock.KindLog}
 	if f.Kind != "" && !slices.Contains(kinds, f.Kind) {
 		q.refuse("kind", "want one of %v, got %q", kinds, windsock.Clip(string(f.Kind)))
 	}
