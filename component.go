@@ -35,6 +35,57 @@ func (s ComponentState) Final() bool {
 	return s == ComponentComplete || s == ComponentFailed || s == ComponentTimedOut || s == ComponentCancelled
 }
 
+// Done reports whether those that come after a component in it need not wait any more.
+func (s ComponentState) Done() bool { return s == ComponentComplete || s == ComponentCancelled }
+
+// Offered reports whether whoever runs a component in it may have it.
+func (s ComponentState) Offered() bool { return s == ComponentAvailable || s == ComponentRunning }
+
+// Occasion is what takes a component from one state to another.
+type Occasion string
+
+// The occasions.
+const (
+	OnReady    Occasion = "ready"    // all that it needs is there
+	OnOpen     Occasion = "open"     // the same of a condition, which nobody runs
+	OnStarted  Occasion = "started"  // it was said to have begun
+	OnSuccess  Occasion = "success"  // it was said to be done, or there is nothing to do
+	OnFailure  Occasion = "failure"  // it was said to have failed, or cannot be run
+	OnDeadline Occasion = "deadline" // nobody said anything in time
+	OnCancel   Occasion = "cancel"
+	OnRetry    Occasion = "retry"
+	OnRenewal  Occasion = "renewal" // there is something else to be done
+)
+
+// occasions says what takes a component to which state. What is not there changes nothing.
+var occasions = map[ComponentState]map[Occasion]ComponentState{
+	ComponentWaiting: {
+		OnReady: ComponentAvailable, OnOpen: ComponentRunning,
+		OnSuccess: ComponentComplete, OnFailure: ComponentFailed, OnCancel: ComponentCancelled, OnRenewal: ComponentWaiting,
+	},
+	ComponentAvailable: {
+		OnStarted: ComponentRunning,
+		OnSuccess: ComponentComplete, OnFailure: ComponentFailed, OnDeadline: ComponentTimedOut, OnCancel: ComponentCancelled, OnRenewal: ComponentWaiting,
+	},
+	ComponentRunning: {
+		OnSuccess: ComponentComplete, OnFailure: ComponentFailed, OnDeadline: ComponentTimedOut, OnCancel: ComponentCancelled, OnRenewal: ComponentWaiting,
+	},
+	ComponentComplete:  {OnRenewal: ComponentWaiting},
+	ComponentFailed:    {OnRetry: ComponentWaiting, OnRenewal: ComponentWaiting},
+	ComponentTimedOut:  {OnRetry: ComponentWaiting, OnRenewal: ComponentWaiting},
+	ComponentCancelled: {OnRetry: ComponentWaiting, OnRenewal: ComponentWaiting},
+}
+
+// Next returns the state that follows, and whether the occasion takes a component out of
+// this one at all.
+func (s ComponentState) Next(on Occasion) (ComponentState, bool) {
+	next, ok := occasions[s][on]
+	if !ok {
+		return s, false
+	}
+	return next, true
+}
+
 // Action is why a component runs.
 type Action string
 

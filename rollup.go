@@ -1,6 +1,7 @@
 package windsock
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -147,4 +148,56 @@ func Drift(expected, observed State) bool {
 		return expected != Gone
 	}
 	return expected != Stopped
+}
+
+// Phase is how far a component has come with what.
+type Phase struct {
+	Action Action
+	State  ComponentState
+}
+
+// ComponentTally counts the components of a deployment.
+type ComponentTally map[Phase]int
+
+// Rollup makes what a deployment's members add up to worse by its components, never
+// better. Of those that failed, the first is told of by failure, which is asked when there
+// are any.
+func (t ComponentTally) Rollup(state State, reason string, expected State, failure func() string) (State, string) {
+	var failed, pending, total int
+	for phase, n := range t {
+		total += n
+		switch s := phase.State; {
+		case s == ComponentFailed || s == ComponentTimedOut:
+			failed += n
+		case !s.Done():
+			pending += n
+		}
+	}
+	way := Starting
+	if expected == Gone {
+		way = Stopping
+	}
+	switch {
+	case state == Gone, state == Failed:
+	case failed > 1:
+		return Failed, fmt.Sprintf("%s; and %d more", failure(), failed-1)
+	case failed > 0:
+		return Failed, failure()
+	case pending > 0 && way.severity() > state.severity():
+		return way, fmt.Sprintf("%d of %d components are not complete", pending, total)
+	}
+	return state, reason
+}
+
+// Failure says in words that a component failed.
+func (c *Component) Failure() string {
+	text := "component " + c.Name
+	if on := cmp.Or(c.InstanceID, c.Instance); on != "" {
+		text += " on " + on
+	}
+	text += " " + strings.ReplaceAll(string(c.State), "_", " ")
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	return text
 }
