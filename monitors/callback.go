@@ -56,6 +56,8 @@ type message struct {
 	Held         windsock.Word      `json:"held,omitempty"` // what its state would be, were callbacks not held
 	Instances    []string           `json:"instances,omitempty"`
 
+	Component *windsock.ComponentChange `json:"component,omitempty"` // of an event about one
+
 	ExpiresAt string `json:"expires_at,omitempty"` // of the lease that ends
 
 	FirstSeq  int64 `json:"first_seq,omitempty"` // of a gap, with the monitor's id; or of what is coalesced
@@ -77,7 +79,7 @@ func (n *notice) encode() {
 		Observed: e.State, Previous: e.Previous, Expected: e.Expected,
 		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
 		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
-		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, Instances: e.Instances, ExpiresAt: stamp(e.ExpiresAt),
+		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, Instances: e.Instances, Component: e.Component, ExpiresAt: stamp(e.ExpiresAt),
 	}
 	switch e.Kind {
 	case windsock.KindDeployment:
@@ -162,6 +164,8 @@ func callbackURL(t *windsock.MonitorSpec, e *windsock.Event) string {
 	switch e.Kind {
 	case windsock.KindInstance:
 		to = "/api/deployment/instance/" + url.PathEscape(e.SubjectID)
+	case windsock.KindComponent:
+		to = "/api/component/" + url.PathEscape(e.DeploymentID) + "/" + url.PathEscape(strings.TrimPrefix(e.SubjectID, e.DeploymentID+"/"))
 	case windsock.KindMonitor:
 		to = "/api/monitor/" + url.PathEscape(e.SubjectID)
 	case windsock.KindProvider:

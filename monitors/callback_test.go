@@ -43,6 +43,12 @@ func TestBody(t *testing.T) {
 		Type: windsock.InstanceFlags, Kind: windsock.KindInstance, SubjectID: "web-1", DeploymentID: "shop",
 		State: windsock.Running, Time: deployment.Time, EventData: windsock.EventData{Stale: true},
 	}
+	component := windsock.Event{
+		Type: windsock.ComponentChanged, Kind: windsock.KindComponent, SubjectID: "shop/web.0", DeploymentID: "shop", Reason: "disk full", Time: deployment.Time,
+		EventData: windsock.EventData{Component: &windsock.ComponentChange{
+			Name: "web.0", State: windsock.ComponentFailed, Previous: windsock.ComponentRunning, Action: windsock.ActionCreate, InstanceID: "web-1", Run: 2,
+		}},
+	}
 	tests := map[string]struct {
 		event windsock.Event
 		url   string
@@ -58,6 +64,9 @@ func TestBody(t *testing.T) {
 			"version":"1", "deployment_id":"shop", "state":"FAIL DETECTED", "type":"deployment.state",
 			"observed_state":"degraded", "previous_state":"running", "expected_state":"running",
 			"source":"rollup", "seq":2, "time":"2026-12-01T11:00:00Z", "instances":["web-1","web-2"]}`},
+		"component": {component, "http://10.0.0.1:8000/hook/api/component/shop/web.0", `{
+			"version":"1", "deployment_id":"shop", "type":"component.state", "reason":"disk full", "seq":2, "time":"2026-12-01T11:00:00Z",
+			"component":{"name":"web.0", "state":"failed", "previous":"running", "action":"CREATE", "instance_id":"web-1", "run":2}}`},
 		"without a word": {flags, "http://10.0.0.1:8000/hook/api/deployment/instance/web-1", `{
 			"version":"1", "deployment_id":"shop", "instance_id":"web-1", "type":"instance.flags",
 			"observed_state":"running", "seq":2, "time":"2026-12-01T11:00:00Z", "stale":true}`},

@@ -56,6 +56,8 @@ type callbackBody struct {
 	ID           string `json:"id"` // in a batch, where no URL says it
 	DeploymentID string `json:"deployment_id"`
 	InstanceID   string `json:"instance_id"`
+
+	Component *windsock.ComponentChange `json:"component"`
 }
 
 // String is the callback in one line, without anything that moves a cursor.
@@ -64,6 +66,10 @@ func (c *callback) String() string {
 		c.Received.Format(time.TimeOnly), cmp.Or(c.said.Word, "-"), c.Kind, c.ID,
 		cmp.Or(c.said.Previous, windsock.Unknown), cmp.Or(c.said.Observed, windsock.Unknown), c.said.Seq)
 	switch c.Kind {
+	case windsock.KindComponent:
+		if of := c.said.Component; of != nil {
+			line = fmt.Sprintf("%s  %-14s  %-10s  %-8s  %s → %s  (seq %d)", c.Received.Format(time.TimeOnly), of.Action, c.Kind, c.ID, cmp.Or(of.Previous, "new"), of.State, c.said.Seq)
+		}
 	case windsock.KindProvider:
 		line = fmt.Sprintf("%s  %-14s  %-10s  %-8s  (seq %d)", c.Received.Format(time.TimeOnly), c.said.Type, c.Kind, c.ID, c.said.Seq)
 	case windsock.KindMonitor:
@@ -108,7 +114,7 @@ type receiver struct {
 	received atomic.Int64
 }
 
-var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|events|(deployment/|deployment/instance/|monitor/|provider/)([^/]+))$`)
+var callbackPath = regexp.MustCompile(`/api/(?:ping|gap|events|(deployment/|deployment/instance/|component/[^/]+/|monitor/|provider/)([^/]+))$`)
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if origin := r.Header.Get("WebHook-Request-Origin"); r.Method == http.MethodOptions && origin != "" {
@@ -176,6 +182,9 @@ func single(path []string, webhookID string, body []byte) ([]*callback, error) {
 	if err := json.Unmarshal(body, &c.said); err != nil {
 		return nil, err
 	}
+	if deployment, ok := strings.CutPrefix(path[1], "component/"); ok {
+		c.Kind, c.ID = windsock.KindComponent, deployment+c.ID
+	}
 	if c.ID == "" {
 		c.Kind, c.ID = windsock.KindMonitor, c.said.MonitorID
 		if path[0] == "/api/gap" {
@@ -200,6 +209,9 @@ func batch(_ []string, webhookID string, body []byte) ([]*callback, error) {
 		kind, _, _ := strings.Cut(string(c.said.Type), ".")
 		c.WebhookID, c.Kind = c.said.ID, windsock.Kind(kind)
 		c.ID = cmp.Or(c.said.MonitorID, c.said.InstanceID, c.said.DeploymentID, c.said.Provider)
+		if c.said.Component != nil {
+			c.ID = c.said.DeploymentID + "/" + c.said.Component.Name
+		}
 		told[i] = c
 	}
 	return told, nil
