@@ -71,6 +71,9 @@ func (s *Store) tick(ctx context.Context, alive *time.Time) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	if err := s.timeOut(ctx); err != nil {
+		return err
+	}
 	if err := s.endLeases(ctx); err != nil {
 		return err
 	}
@@ -93,6 +96,7 @@ func (s *Store) lookAhead(ctx context.Context) error {
 		SELECT min(deadline_at) AS at FROM instances WHERE deadline_at > 0
 		UNION ALL SELECT min(deadline_at) FROM deployments WHERE deadline_at > 0
 		UNION ALL SELECT min(lease_at) FROM monitors WHERE lease_at > 0
+		UNION ALL SELECT min(deadline_at) FROM components WHERE deadline_at > 0
 		UNION ALL SELECT min(lost_at) FROM providers WHERE lost_at > 0 AND lost = 0) AS next`)
 	s.sooner(next)
 	return unavailable(err)

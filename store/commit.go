@@ -163,6 +163,9 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 		s.failedAt.Store(0)
 	}
 	s.Metrics.logged(t.events)
+	for _, f := range t.after {
+		f()
+	}
 	s.sooner(t.deadline)
 	s.advance(t.head)
 	return true, nil
@@ -190,7 +193,8 @@ type tx struct {
 	micros int64     // the same
 	head   int64     // seq of the newest event
 	events []windsock.EventType
-	dirty  bool // something was written
+	after  []func() // what follows once it is committed
+	dirty  bool     // something was written
 
 	deadline int64 // the first that was written; 0: none
 	err      error
@@ -204,7 +208,7 @@ func (t *tx) one(o *op) {
 		return
 	}
 	t.at(o.now)
-	head, events, dirty := t.head, len(t.events), t.dirty
+	head, events, after, dirty := t.head, len(t.events), len(t.after), t.dirty
 	t.run(`SAVEPOINT op`)
 	if t.err != nil {
 		return
@@ -216,7 +220,7 @@ func (t *tx) one(o *op) {
 	if t.err != nil {
 		o.err = unavailable(t.err)
 	}
-	t.err, t.head, t.events, t.dirty = nil, head, t.events[:events], dirty
+	t.err, t.head, t.events, t.after, t.dirty = nil, head, t.events[:events], t.after[:after], dirty
 	t.run(`ROLLBACK TO op`)
 	t.run(`RELEASE op`)
 }

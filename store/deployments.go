@@ -33,7 +33,9 @@ func (s *Store) PutDeployment(ctx context.Context, spec windsock.DeploymentSpec,
 
 func (t *tx) putDeployment(spec windsock.DeploymentSpec, old windsock.Deployment, exists bool) (windsock.Deployment, error) {
 	w := t.work()
-	w.declareDeployment(spec, specOf(&old.DeploymentSpec, exists), false)
+	if err := w.declareDeployment(spec, specOf(&old.DeploymentSpec, exists), false); err != nil {
+		return windsock.Deployment{}, err
+	}
 	w.judgeAll()
 	w.flush()
 	return viewDeployment(t, spec.ID, ourID)
@@ -59,6 +61,7 @@ func (s *Store) PatchDeployment(ctx context.Context, id string, c windsock.Cond,
 		}
 		spec := old.DeploymentSpec
 		spec.Metadata = metadataOf(jsonText(spec.Metadata)) // the caller's own
+		spec.Parameters = parametersOf(jsonText(spec.Parameters))
 		if err := change(&spec); err != nil {
 			return err
 		}
@@ -89,12 +92,14 @@ func (s *Store) DeleteDeployment(ctx context.Context, id string, c windsock.Cond
 
 // declareDeployment writes what is declared, if it is not what was. The caller judges
 // and flushes.
-func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.DeploymentSpec, fromFile bool) {
+func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.DeploymentSpec, fromFile bool) error {
+	members := spec.Members
+	spec.Members = nil // they are instances
 	if old != nil && jsonText(spec) == jsonText(*old) {
 		if fromFile {
 			w.exec(`UPDATE deployments SET from_file = 1 WHERE id = ? AND from_file = 0`, spec.ID)
 		}
-		return
+		return w.place(spec.ID, members)
 	}
 	w.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, flap, maintenance_until, metadata, from_file, state, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -107,7 +112,7 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 		fromFile, string(windsock.Unknown), w.micros, w.micros)
 	w.loadDeployments([]string{spec.ID})
 	if w.err != nil {
-		return
+		return w.err
 	}
 	d := w.deployments[spec.ID]
 	d.Pool, d.Metadata = spec.Pool, jsonText(spec.Metadata) // it may have been loaded before
@@ -124,6 +129,10 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 			WHERE i.deployment_id = ? AND e.state = 'failed'`, spec.ID)
 		w.loadInstances(reported)
 	}
+	if err := w.deploy(d, spec, old); err != nil {
+		return err
+	}
+	return w.place(spec.ID, members)
 }
 
 func (t *tx) removeDeployment(id string) {
@@ -147,6 +156,9 @@ func (t *tx) removeDeployment(id string) {
 	t.exec(`DELETE FROM instances WHERE deployment_id = ?`, id)
 	t.endSpans([]string{id})
 	t.exec(`DELETE FROM deployments WHERE id = ?`, id)
+	if d.phases != nil {
+		t.wake(members...)
+	}
 }
 
 // judgeAll judges every loaded instance anew and rolls up every loaded deployment.
@@ -154,6 +166,7 @@ func (w *working) judgeAll() {
 	for _, i := range sorted(w.instances) {
 		w.judge(i, "", 0)
 	}
+	w.goOn()
 	for _, d := range sorted(w.deployments) {
 		w.roll(d)
 	}
@@ -161,19 +174,23 @@ func (w *working) judgeAll() {
 
 type deploymentView struct {
 	deploymentRow
-	Name      string `db:"name"`
-	CreatedAt int64  `db:"created_at"`
-	UpdatedAt int64  `db:"updated_at"`
-	SeenAt    int64  `db:"seen_at"`
+	Deployable string `db:"deployable"`
+	Parameters string `db:"parameters"`
+	Hidden     string `db:"hidden"`
+	Name       string `db:"name"`
+	CreatedAt  int64  `db:"created_at"`
+	UpdatedAt  int64  `db:"updated_at"`
+	SeenAt     int64  `db:"seen_at"`
 }
 
 // deploymentStale also has the deployments of a provider that is lost.
 const deploymentStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = v.provider AND p.lost <> 0))`
 
-const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap,
+const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components,
 	state, since, reason, sources, drift, ` + deploymentStale + ` AS stale, suspect, deadline_at, ` + heldColumns + `, name, created_at, updated_at,
-	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at
-	FROM deployments v`
+	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at,
+	coalesce(m.deployable, '') AS deployable, coalesce(m.parameters, '') AS parameters, coalesce(m.hidden, '') AS hidden
+	FROM deployments v LEFT JOIN deployed m ON m.deployment_id = v.id`
 
 // The columns of a view by which it is looked up.
 const (
@@ -187,6 +204,7 @@ func (v *deploymentView) deployment() windsock.Deployment {
 			ID: v.ID, Name: v.Name, Provider: v.Provider, ProviderID: v.ProviderID, Pool: v.Pool,
 			Expected: windsock.State(v.Expected), Rule: windsock.Rule(v.Rule), Quorum: v.Quorum, Metadata: metadataOf(v.Metadata),
 			Flap: v.Flap, MaintenanceUntil: fromMicros(v.MaintenanceUntil),
+			Deployable: v.Deployable, Parameters: shownParameters(v.Parameters, v.Hidden),
 		},
 		Observed:  v.observed(v.SeenAt, &v.heldRow),
 		Instances: byState(tallyOf(v.Tally)),

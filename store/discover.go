@@ -31,7 +31,9 @@ func (w *working) describeDeployment(obs *windsock.Observation, as windsock.Desc
 	if err := spec.Complete(); err != nil {
 		return nil, err
 	}
-	w.declareDeployment(spec, old, false)
+	if err := w.declareDeployment(spec, old, false); err != nil {
+		return nil, err
+	}
 	if old == nil {
 		w.exec(`UPDATE deployments SET from_provider = 1 WHERE id = ?`, spec.ID)
 	}

@@ -13,7 +13,7 @@ import (
 func (t *tx) log(e *windsock.Event) int64 {
 	t.head++
 	data := "{}" // mostly
-	if e.Stale || e.Suspect || e.Unstable || e.Held != "" || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Scope != "" {
+	if e.Stale || e.Suspect || e.Unstable || e.Held != "" || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Scope != "" || e.Component != nil {
 		data = jsonText(e.EventData)
 	}
 	t.exec(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
@@ -136,6 +136,11 @@ func (s *Store) look(ctx context.Context) error {
 	var head int64
 	if err := s.read.GetContext(ctx, &head, `SELECT head FROM log`); err != nil {
 		return unavailable(err)
+	}
+	if head > s.head.Load() {
+		if err := s.lookForWork(ctx); err != nil {
+			return err
+		}
 	}
 	s.advance(head)
 	return nil

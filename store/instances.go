@@ -112,9 +112,13 @@ func (w *working) declareInstance(spec windsock.InstanceSpec, old *windsock.Inst
 		w.join(i, d)
 		d.count(i.as(), +1)
 	case i.of != d: // it moved
+		w.rebind(i.of)
 		i.of.count(i.as(), -1)
 		w.join(i, d)
 		d.count(i.as(), +1)
+	}
+	if old == nil || old.Assembly != spec.Assembly || old.DeploymentID != spec.DeploymentID {
+		w.rebind(d)
 	}
 	i.Expected, i.DeploymentID, i.ProviderID, i.MaintenanceUntil = string(spec.Expected), spec.DeploymentID, spec.ProviderID, micros(spec.MaintenanceUntil)
 	if old != nil && old.Probe != nil && spec.Probe == nil {
@@ -149,7 +153,14 @@ func (t *tx) removeInstance(id string) {
 	i.CountsAs = "" // so that it is nobody's failing member any more
 	t.exec(`DELETE FROM evidence WHERE kind = 'instance' AND subject_id = ?`, id)
 	t.exec(`DELETE FROM instances WHERE id = ?`, id)
-	w.roll(i.of)
+	w.rebind(i.of)
+	if i.of.phases != nil {
+		put(&w.turned, id, true)
+	}
+	w.move(id)
+	for _, d := range append(w.goOn(), i.of) {
+		w.roll(d)
+	}
 	w.flush()
 }
 

@@ -18,6 +18,8 @@ type Metrics struct {
 	batch   prometheus.Histogram
 	events  *prometheus.CounterVec
 	pruned  prometheus.Counter
+	signals *prometheus.CounterVec
+	took    prometheus.Histogram
 	watched sync.Once
 }
 
@@ -39,9 +41,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		pruned: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "windsock_events_pruned_total", Help: "Old events deleted from the log.",
 		}),
+		signals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "windsock_component_signals_total", Help: "Signals taken in, by what they said; late is what came when all was over.",
+		}, []string{"status"}),
+		took: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "windsock_component_seconds", Help: "Time from a component being available to its end.",
+			Buckets: prometheus.ExponentialBuckets(0.1, 3, 11), // 0.1 s to 1.6 h
+		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.commit, m.batch, m.events, m.pruned)
+		reg.MustRegister(m.commit, m.batch, m.events, m.pruned, m.signals, m.took)
 	}
 	return m
 }
@@ -63,7 +72,7 @@ func (m *Metrics) watch(s *Store) {
 		return
 	}
 	m.watched.Do(func() {
-		m.reg.MustRegister(states{s}, spans{s}, logSize{s},
+		m.reg.MustRegister(states{s}, spans{s}, hooks{s}, logSize{s},
 			collectors.NewDBStatsCollector(s.write.DB, "write"), collectors.NewDBStatsCollector(s.read.DB, "read"))
 	})
 }

@@ -55,7 +55,7 @@ func (t *tx) record(ops []*op) {
 				concerned = append(concerned, d)
 			}
 		}
-		w.rollAll(concerned, o)
+		w.rollAll(append(concerned, w.goOn()...), o)
 	}
 	w.flush()
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Now     func() time.Time // default time.Now
 	Logger  *slog.Logger     // default slog.Default
 	Metrics *Metrics         // default: none are kept
+	Planner Planner          // nil: there are no deployables
+	Key     []byte           // of signal tokens; nil: that of the file beside the database, which is made when it is missing
 }
 
 // Store is one database. Its methods may be called by any number of goroutines.
@@ -46,6 +48,7 @@ type Store struct {
 	head     atomic.Int64 // seq of the newest event that was seen committed
 	beat     atomic.Int64 // when Run last went round
 	news     broadcast    // wakes those who wait for events
+	work     waiters      // those who wait for what an instance is to run
 }
 
 // Open opens the database in the file path and brings its schema up to date. It
@@ -87,6 +90,11 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	}
 	if s.read, err = connect(readerDSN(path), readers); err != nil { // after the file and its schema are there
 		return err
+	}
+	if s.Key == nil && s.Planner != nil {
+		if s.Key, err = keyOf(path + ".key"); err != nil {
+			return err
+		}
 	}
 	s.Metrics.watch(s)
 	return s.resume(ctx)
@@ -133,6 +141,7 @@ func (s *Store) resume(ctx context.Context) error {
 				t.exec(`UPDATE `+table+` SET unstable_until = unstable_until + ? WHERE unstable_until > ?`, down, l.AliveAt)
 				t.exec(`UPDATE `+table+` SET deadline_at = ? WHERE held = 1`, now) // the end of a maintenance does not move
 			}
+			t.exec(`UPDATE components SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
 			t.shiftLeases(down, l.AliveAt)
 			t.exec(`UPDATE providers SET lost_at = lost_at + ? WHERE lost_at > ?`, down, l.AliveAt)
 		}

@@ -15,12 +15,13 @@ import (
 // A deployment is a row of its table, with what its state follows from.
 type deployment struct {
 	deploymentRow
-	body                   // evidence about the deployment itself
-	members []*instance    // those of its members that are loaded
-	tally   windsock.Tally // of all its members
-	cause   string         // the source that just spoke about the deployment itself, if one did
-	looks   time.Duration  // that whoever just spoke of it or its members takes for three looks
-	left    bool           // the state that the database has
+	body                            // evidence about the deployment itself
+	members []*instance             // those of its members that are loaded
+	tally   windsock.Tally          // of all its members
+	phases  windsock.ComponentTally // of its components; nil: it has no deployable
+	cause   string                  // the source that just spoke about the deployment itself, if one did
+	looks   time.Duration           // that whoever just spoke of it or its members takes for three looks
+	left    bool                    // the state that the database has
 }
 
 // An instance is a row of its table, with its evidence.
@@ -59,6 +60,7 @@ type deploymentRow struct {
 	Metadata   string `db:"metadata"`
 	Tally      string `db:"tally"`
 	Flap       string `db:"flap"`
+	Components string `db:"components"`
 	observedRow
 	heldRow
 }
@@ -76,7 +78,7 @@ type instanceRow struct {
 // fields are those of deploymentColumns.
 func (r *deploymentRow) fields() []any {
 	return append([]any{
-		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap,
+		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap, &r.Components,
 		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
 	}, r.heldRow.fields()...)
 }
@@ -134,6 +136,7 @@ type working struct {
 	instances     map[string]*instance
 	deploymentsOf map[string][]*deployment // by their provider's id
 	instancesOf   map[string][]*instance
+	conduct
 }
 
 func (t *tx) work() *working {
@@ -143,7 +146,7 @@ func (t *tx) work() *working {
 	}
 }
 
-const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap,
+const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components,
 	state, since, reason, sources, drift, stale, suspect, deadline_at, ` + heldColumns
 
 const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
@@ -201,6 +204,7 @@ func (w *working) addDeployments(values []string, column string) {
 		err := read(d.fields()...)
 		if err == nil && w.deployments[d.ID] == nil {
 			d.tally = tallyOf(d.Tally)
+			d.phases = phasesOf(d.Components)
 			fresh = append(fresh, d.ID)
 			w.deployments[d.ID] = d
 			w.deploymentsOf[d.ProviderID] = append(w.deploymentsOf[d.ProviderID], d)
@@ -303,6 +307,9 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 			i.credit(e, cause)
 			e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was.State)
 			i.withhold(e, &i.of.heldRow, i.of.flaps(), looks, w.now)
+			if i.of.phases != nil {
+				w.turn(i, e.Previous, v.State)
+			}
 		case released:
 			e.Type, e.Word = windsock.InstanceSettled, windsock.Heard(v.State)
 		default:
@@ -337,6 +344,9 @@ func (b *body) credit(e *windsock.Event, cause string) {
 func (w *working) roll(d *deployment) (seq int64) {
 	v := windsock.Merge(d.evidence, d.Quorum, w.now)
 	state, reason := windsock.Rollup(v, windsock.State(d.Expected), d.tally, windsock.Rule(d.Rule))
+	if d.phases != nil {
+		state, reason = d.phases.Rollup(state, reason, windsock.State(d.Expected), func() string { return w.failure(d) })
+	}
 	e := d.event(windsock.DeploymentState)
 	e.State, e.Source, e.Reason, e.DetectedAt = state, v.Source, reason, v.DetectedAt
 	if state != v.State || reason != v.Reason { // its members decide
@@ -441,6 +451,7 @@ func (d *deployment) event(t windsock.EventType) *windsock.Event {
 
 // flush writes what changed.
 func (w *working) flush() {
+	w.saveMoved()
 	for _, id := range slices.Sorted(maps.Keys(w.instances)) {
 		i := w.instances[id]
 		w.saveEvidence(windsock.KindInstance, i.ID, &i.body)
@@ -465,9 +476,9 @@ func (w *working) flush() {
 		d := w.deployments[id]
 		w.saveEvidence(windsock.KindDeployment, d.ID, &d.body)
 		if d.changed {
-			w.exec(`UPDATE deployments SET tally = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
+			w.exec(`UPDATE deployments SET tally = ?, components = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
 				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
-				tallyText(d.tally), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt,
+				tallyText(d.tally), phasesText(d.phases), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt,
 				d.Edges, d.UnstableUntil, d.Held, d.ID)
 			w.due(d.DeadlineAt)
 			d.changed = false

@@ -56,7 +56,9 @@ func (t *tx) declareDeployments(specs []windsock.DeploymentSpec) error {
 	}
 	w := t.work()
 	for _, spec := range specs {
-		w.declareDeployment(spec, old[spec.ID], true)
+		if err := w.declareDeployment(spec, old[spec.ID], true); err != nil {
+			return err
+		}
 	}
 	w.judgeAll()
 	w.flush()

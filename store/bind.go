@@ -1,0 +1,79 @@
+package store
+
+import "windsock"
+
+// bind has instances take the place of a deployment's servers: those whose assembly is a
+// server's name. One that has a place keeps it until it is gone and another is there, or
+// has another assembly; of several the first by id gets it.
+func (w *working) bind(d *deployment) {
+	var servers []struct {
+		Name  string `db:"name"`
+		Was   string `db:"was"`
+		State string `db:"state"` // of that, if it still fits
+		Other string `db:"other"`
+	}
+	const fits = `i.deployment_id = v.deployment_id AND i.assembly = v.name AND i.assembly <> ''`
+	w.all(&servers, `SELECT v.name, v.instance_id AS was,
+		coalesce((SELECT i.state FROM instances i WHERE i.id = v.instance_id AND `+fits+`), '') AS state,
+		coalesce((SELECT min(i.id) FROM instances i WHERE `+fits+` AND i.state <> 'gone'), '') AS other
+		FROM servers v WHERE v.deployment_id = ? ORDER BY v.name`, d.ID)
+	for _, v := range servers {
+		fits := v.State != "" && (v.State != string(windsock.Gone) || v.Other == "")
+		if fits || v.Other == v.Was {
+			continue
+		}
+		w.exec(`UPDATE servers SET instance_id = ? WHERE deployment_id = ? AND name = ?`, v.Other, d.ID, v.Name)
+		if v.Was != "" {
+			w.replace(d, v.Name, v.Other)
+			continue
+		}
+		w.exec(`UPDATE components SET instance_id = ? WHERE deployment_id = ? AND instance = ? AND action <> 'DELETE'`, v.Other, d.ID, v.Name)
+		w.tryServer(d.ID, v.Name)
+	}
+}
+
+// tryServer looks at the components that need a server.
+func (w *working) tryServer(deploymentID, name string) {
+	w.try(`id IN (SELECT component_id FROM component_needs WHERE deployment_id = ? AND server = ?)`, deploymentID, name)
+}
+
+// replace has the components on a server begin anew on another instance ("": there is none
+// yet), and all that depends on them be updated.
+func (w *working) replace(d *deployment, server, instanceID string) {
+	w.renew(d, `id IN (WITH RECURSIVE concerned (id) AS (
+			SELECT component_id FROM component_needs WHERE deployment_id = ? AND server = ?
+			UNION SELECT e.after FROM component_edges e JOIN concerned c ON e.before = c.id)
+		SELECT id FROM concerned)`, []any{d.ID, server}, func(c *component) bool {
+		switch {
+		case c.Action == windsock.ActionDelete:
+			return false
+		case c.Instance == server:
+			w.move(c.InstanceID)
+			w.startOver(c)
+			c.InstanceID = instanceID
+		default:
+			c.again()
+		}
+		return true
+	})
+}
+
+// pass has components go on because an instance runs now, or is gone.
+func (w *working) pass(id string, gone bool) {
+	var servers []struct {
+		DeploymentID string `db:"deployment_id"`
+		Name         string `db:"name"`
+	}
+	w.all(&servers, `SELECT deployment_id, name FROM servers WHERE instance_id = ? AND instance_id <> '' ORDER BY name`, id)
+	for _, v := range servers {
+		w.tryServer(v.DeploymentID, v.Name)
+	}
+	w.try(`instance_id = ? AND action = 'DELETE'`, id)
+	if !gone {
+		return
+	}
+	for _, c := range w.loadComponents(`instance_id = ? AND action = 'DELETE' AND `+isOffered, id) {
+		put(&w.touched, c.DeploymentID, c.of)
+		w.change(c, change{on: windsock.OnSuccess, reason: goneReason})
+	}
+}

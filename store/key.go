@@ -1,0 +1,53 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// keySize is how many bytes a key has of which tokens are derived.
+const keySize = 32
+
+// keyOf reads the key in the file path, which is made when it is not there. Of several
+// processes that make it at once, the first one's is all of theirs.
+func keyOf(path string) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeKey(path); err != nil {
+			return nil, err
+		}
+		key, err = os.ReadFile(path)
+	}
+	if err == nil && len(key) != keySize {
+		err = fmt.Errorf("key %s: want %d bytes, has %d", path, keySize, len(key))
+	}
+	return key, err
+}
+
+// makeKey writes the file as a whole or not at all: a token of a key that is lost is
+// nobody's.
+func makeKey(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	key := make([]byte, keySize)
+	rand.Read(key) // never fails
+	_, err = f.Write(key)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+
+	"github.com/google/uuid"
+
+	"windsock"
+)
+
+// knownOf reads what is known of the resources that something of a deployment refers to:
+// components, the servers they run on and, where it may signal, handles.
+func knownOf(r queryer, deploymentID string, refers []string, link func(*component) string) (windsock.Known, error) {
+	known := make(windsock.Known, len(refers))
+	if len(refers) == 0 {
+		return known, nil
+	}
+	names := set(refers)
+	var rows []component
+	if err := r.query(&rows, `SELECT `+componentColumns+` FROM components WHERE deployment_id = ? AND `+inSet(`name`), deploymentID, names); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		p, err := produced(r, &rows[i])
+		if err != nil {
+			return nil, err
+		}
+		known[rows[i].Name] = p
+	}
+	if err := knownServers(r, deploymentID, names, known); err != nil {
+		return nil, err
+	}
+	if link == nil {
+		return known, nil
+	}
+	var handles []component
+	if err := r.query(&handles, `SELECT `+componentColumns+` FROM components WHERE deployment_id = ? AND handle <> '' AND `+inSet(`handle`)+` ORDER BY id DESC`, deploymentID, names); err != nil {
+		return nil, err
+	}
+	for i := range handles {
+		known[handles[i].Handle] = handle(link(&handles[i]))
+	}
+	return known, nil
+}
+
+// produced is what a component produced.
+func produced(r queryer, c *component) (windsock.Produced, error) {
+	p := windsock.Produced{ID: uidText(c.UID), Attributes: map[string]any{}}
+	if c.Kind == windsock.KindCondition {
+		data, err := dataOf(r, c.ID)
+		p.Attributes["data"] = data
+		return p, err
+	}
+	values, err := outputsOf(r, c.ID)
+	for name, text := range values {
+		var v any
+		if err := json.Unmarshal(text, &v); err != nil {
+			return p, fmt.Errorf("output %s of %s: %w", name, c.Name, err)
+		}
+		p.Attributes[name] = v
+	}
+	return p, err
+}
+
+// dataOf is what was signalled to a condition, by the senders, as a JSON text.
+func dataOf(r queryer, id int64) (string, error) {
+	var rows []struct {
+		Sender string `db:"sender"`
+		Data   string `db:"data"`
+	}
+	err := r.query(&rows, `SELECT sender, data FROM component_data WHERE component_id = ?`, id)
+	data := make(map[string]json.RawMessage, len(rows))
+	for _, row := range rows {
+		data[row.Sender] = json.RawMessage(row.Data)
+	}
+	return jsonText(data), err
+}
+
+// outputsOf are the outputs of a component, in JSON.
+func outputsOf(r queryer, id int64) (map[string]json.RawMessage, error) {
+	var rows []struct {
+		Name  string `db:"name"`
+		Value string `db:"value"`
+	}
+	if err := r.query(&rows, `SELECT name, value FROM component_outputs WHERE component_id = ?`, id); err != nil {
+		return nil, err
+	}
+	values := make(map[string]json.RawMessage, len(rows))
+	for _, row := range rows {
+		values[row.Name] = json.RawMessage(row.Value)
+	}
+	return values, nil
+}
+
+// knownServers adds the servers among names that are there.
+func knownServers(r queryer, deploymentID string, names any, known windsock.Known) error {
+	var rows []struct {
+		Server   string `db:"server"`
+		ID       string `db:"id"`
+		Name     string `db:"name"`
+		Address  string `db:"address"`
+		Metadata string `db:"metadata"`
+	}
+	err := r.query(&rows, `SELECT v.name AS server, i.id, i.name, i.address, i.metadata FROM servers v JOIN instances i ON i.id = v.instance_id
+		WHERE v.deployment_id = ? AND v.instance_id <> '' AND `+inSet(`v.name`), deploymentID, names)
+	for _, row := range rows {
+		metadata, addresses := map[string]any{}, []any{}
+		for k, v := range metadataOf(row.Metadata) {
+			metadata[k] = v
+		}
+		if row.Address != "" {
+			addresses = append(addresses, row.Address)
+		}
+		known[row.Server] = windsock.Produced{ID: row.ID, Attributes: map[string]any{
+			"name": row.Name, "address": row.Address, "addresses": addresses, "metadata": metadata,
+		}}
+	}
+	return err
+}
+
+// handle is what is told of where to signal.
+func handle(url string) windsock.Produced {
+	_, token := path.Split(url)
+	return windsock.Produced{ID: url, Attributes: map[string]any{
+		"endpoint": url, "token": token,
+		"curl_cli": "curl -i -X POST -H 'Content-Type: application/json' -H 'Accept: application/json' '" + url + "'",
+		"signal":   jsonText(map[string]string{"alarm_url": url}),
+	}}
+}
+
+// uidText is how a component's own id is written.
+func uidText(uid []byte) string { return uuid.UUID(uid).String() }
