@@ -194,3 +194,146 @@ func BenchmarkEvents(b *testing.B) {
 		})
 	}
 }
+
+// dag declares a deployment of n components on a hundred instances, in layers of a hundred,
+// each component after two of the layer before.
+func dag(b *testing.B, n int) *Store {
+	const width = 100
+	var nodes []node
+	for i := range n {
+		c := node{Name: fmt.Sprintf("c%05d", i), On: fmt.Sprintf("s%02d", i%width), Text: "install", Outputs: []windsock.Output{{Name: "ip"}}}
+		if i >= width {
+			c.Gets = map[string]string{"X": fmt.Sprintf("c%05d.ip", i-width), "Y": fmt.Sprintf("c%05d.ip", i/width*width-1)}
+		}
+		nodes = append(nodes, c)
+	}
+	return deployed(b, nodes)
+}
+
+// deployed opens a store with a deployment whose instances run.
+func deployed(b *testing.B, nodes []node) *Store {
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "w.db"), Options{Planner: planner{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	if _, err := s.AddDeployable(b.Context(), windsock.Deployable{ID: "dag", Source: jsonList(nodes)}); err != nil {
+		b.Fatal(err)
+	}
+	spec := windsock.DeploymentSpec{ID: "shop", Deployable: "dag", Members: map[string]string{}}
+	for _, n := range nodes {
+		spec.Members[n.On] = n.On
+	}
+	begun := time.Now()
+	if _, _, err := s.PutDeployment(b.Context(), spec, windsock.Cond{}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(time.Since(begun).Milliseconds()), "declare-ms")
+	for id := range spec.Members {
+		if _, err := s.Record(b.Context(), []windsock.Observation{instanceSaid(id, "bench", windsock.Running)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s
+}
+
+// BenchmarkSignals is the rate at which a graph of ten thousand components is driven to
+// completion by the agents of a hundred instances, each of which asks and signals in turn.
+func BenchmarkSignals(b *testing.B) {
+	const n = 10_000
+	for b.Loop() {
+		b.StopTimer()
+		s := dag(b, n)
+		tokens := map[string]windsock.Secret{}
+		for i := range 100 {
+			id := fmt.Sprintf("s%02d", i)
+			token, err := s.IssueToken(b.Context(), id)
+			if err != nil {
+				b.Fatal(err)
+			}
+			tokens[id] = token
+		}
+		b.StartTimer()
+		begun := time.Now()
+		var left atomic.Int64
+		left.Store(n)
+		ctx, cancel := context.WithCancel(b.Context())
+		var agents sync.WaitGroup
+		for id, token := range tokens {
+			agents.Go(func() {
+				for ctx.Err() == nil {
+					work, err := s.Work(ctx, id, token, "http://w")
+					if err != nil {
+						return
+					}
+					for _, task := range work.Components {
+						if _, err := s.Signal(ctx, tokenOf(task.SignalURL), success("ip=10.0.0.1")); err != nil {
+							b.Error(err)
+							cancel()
+						}
+						if left.Add(-1) == 0 {
+							cancel()
+						}
+					}
+					if len(work.Components) == 0 {
+						s.AwaitWork(ctx, id, work.Revision)
+					}
+				}
+			})
+		}
+		agents.Wait()
+		cancel()
+		b.ReportMetric(n/time.Since(begun).Seconds(), "signals/s")
+		g, err := s.Components(b.Context(), "shop")
+		if err != nil || g.Counts[windsock.ComponentComplete] != n {
+			b.Fatal(g.Counts, err)
+		}
+	}
+}
+
+// BenchmarkHandOver is how long it takes from the signal of a component to the dependant
+// being handed out to the agent that waits for it, on another instance.
+func BenchmarkHandOver(b *testing.B) {
+	nodes := make([]node, b.N+1)
+	for i := range nodes {
+		nodes[i] = node{Name: fmt.Sprintf("c%06d", i), On: []string{"s0", "s1"}[i%2], Text: "install", Outputs: []windsock.Output{{Name: "ip"}}}
+		if i > 0 {
+			nodes[i].Gets = map[string]string{"X": nodes[i-1].Name + ".ip"}
+		}
+	}
+	s := deployed(b, nodes)
+	work := map[string]windsock.Work{}
+	tokens := map[string]windsock.Secret{}
+	for _, id := range []string{"s0", "s1"} {
+		var err error
+		if tokens[id], err = s.IssueToken(b.Context(), id); err != nil {
+			b.Fatal(err)
+		}
+		if work[id], err = s.Work(b.Context(), id, tokens[id], "http://w"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		now, next := fmt.Sprint("s", i%2), fmt.Sprint("s", (i+1)%2)
+		woken := make(chan error, 1)
+		go func() {
+			err := s.AwaitWork(b.Context(), next, work[next].Revision)
+			if err == nil {
+				work[next], err = s.Work(b.Context(), next, tokens[next], "http://w")
+			}
+			woken <- err
+		}()
+		if _, err := s.Signal(b.Context(), tokenOf(work[now].Components[0].SignalURL), success("ip=10.0.0.1")); err != nil {
+			b.Fatal(err)
+		}
+		if err := <-woken; err != nil || len(work[next].Components) != 1 {
+			b.Fatal(work[next], err)
+		}
+		now2, err := s.Work(b.Context(), now, tokens[now], "http://w")
+		if err != nil {
+			b.Fatal(err)
+		}
+		work[now] = now2
+	}
+}

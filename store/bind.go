@@ -48,7 +48,6 @@ func (w *working) replace(d *deployment, server, instanceID string) {
 		case c.Action == windsock.ActionDelete:
 			return false
 		case c.Instance == server:
-			w.move(c.InstanceID)
 			w.startOver(c)
 			c.InstanceID = instanceID
 		default:
@@ -68,11 +67,11 @@ func (w *working) pass(id string, gone bool) {
 	for _, v := range servers {
 		w.tryServer(v.DeploymentID, v.Name)
 	}
-	w.try(`instance_id = ? AND action = 'DELETE'`, id)
+	w.try(`instance_id = ? AND instance_id <> '' AND action = 'DELETE'`, id)
 	if !gone {
 		return
 	}
-	for _, c := range w.loadComponents(`instance_id = ? AND action = 'DELETE' AND `+isOffered, id) {
+	for _, c := range w.loadComponents(`instance_id = ? AND instance_id <> '' AND action = 'DELETE' AND `+isOffered, id) {
 		put(&w.touched, c.DeploymentID, c.of)
 		w.change(c, change{on: windsock.OnSuccess, reason: goneReason})
 	}

@@ -124,6 +124,14 @@ func (w *working) deploy(d *deployment, spec windsock.DeploymentSpec, old *winds
 // redo has all components of a deployment do what they are to do now: those that are not
 // planned any more are deleted, and so are all when it is taken down.
 func (w *working) redo(d *deployment, down bool) {
+	w.exec(`DELETE FROM components WHERE deployment_id = ? AND planned = 0 AND action = 'DELETE' AND `+isDone, d.ID)
+	instances := map[string]string{} // by server
+	w.rows(func(read func(...any) error) error {
+		var server, id string
+		err := read(&server, &id)
+		instances[server] = id
+		return err
+	}, `SELECT name, instance_id FROM servers WHERE deployment_id = ?`, d.ID)
 	w.renew(d, `1 = 1`, nil, func(c *component) bool {
 		deleting := c.Action == windsock.ActionDelete
 		switch {
@@ -133,8 +141,9 @@ func (w *working) redo(d *deployment, down bool) {
 				return false // it goes on, or is over
 			}
 			c.Action, c.Failures = windsock.ActionDelete, 0
-		case deleting && c.State != windsock.ComponentWaiting:
+		case deleting && (c.State != windsock.ComponentWaiting || c.InstanceID != instances[c.Instance]):
 			w.startOver(c)
+			c.InstanceID = instances[c.Instance]
 		default:
 			c.again()
 		}

@@ -27,7 +27,7 @@ const readers = 4
 // connection, as database/sql lets one goroutine at a time have it. A file that is made
 // anew can give room back (see giveBack).
 func writerDSN(path string) string {
-	return dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64&_mutex=no")
+	return dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=128&_mutex=no")
 }
 
 // readerDSN opens the file for reading.

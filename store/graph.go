@@ -66,7 +66,7 @@ func viewComponents(r queryer, deploymentID, name string) ([]windsock.Component,
 	for i := range rows {
 		list[i], at[rows[i].ID] = rows[i].component(), i
 	}
-	if err := viewEdges(r, deploymentID, name, list, at); err != nil {
+	if err := viewEdges(r, deploymentID, rows, list, at); err != nil {
 		return nil, err
 	}
 	var lacking []struct {
@@ -91,7 +91,7 @@ func viewComponents(r queryer, deploymentID, name string) ([]windsock.Component,
 }
 
 // viewEdges adds what each component comes after, and which others it waits for.
-func viewEdges(r queryer, deploymentID, name string, list []windsock.Component, at map[int64]int) error {
+func viewEdges(r queryer, deploymentID string, rows []component, list []windsock.Component, at map[int64]int) error {
 	type end struct {
 		ID     int64                   `db:"id"`
 		Name   string                  `db:"name"`
@@ -106,7 +106,9 @@ func viewEdges(r queryer, deploymentID, name string, list []windsock.Component, 
 		a.id AS "after.id", a.name AS "after.name", a.action AS "after.action", a.state AS "after.state"
 		FROM component_edges e JOIN components b ON b.id = e.before JOIN components a ON a.id = e.after`)
 	q.where(`b.deployment_id = ?`, deploymentID)
-	q.whereIf(name != "", `(a.name = ? OR b.name = ?)`, name, name)
+	if len(rows) == 1 {
+		q.where(`(e.after = ? OR e.before = ?)`, rows[0].ID, rows[0].ID)
+	}
 	if err := r.query(&edges, q.text.String(), q.args...); err != nil {
 		return err
 	}

@@ -18,50 +18,57 @@ func knownOf(r queryer, deploymentID string, refers []string, link func(*compone
 		return known, nil
 	}
 	names := set(refers)
-	var rows []component
-	if err := r.query(&rows, `SELECT `+componentColumns+` FROM components WHERE deployment_id = ? AND `+inSet(`name`), deploymentID, names); err != nil {
-		return nil, err
+	if err := knownComponents(r, deploymentID, names, known); err != nil || len(known) == len(refers) {
+		return known, err
 	}
-	for i := range rows {
-		p, err := produced(r, &rows[i])
-		if err != nil {
-			return nil, err
-		}
-		known[rows[i].Name] = p
-	}
-	if err := knownServers(r, deploymentID, names, known); err != nil {
-		return nil, err
-	}
-	if link == nil {
-		return known, nil
+	if err := knownServers(r, deploymentID, names, known); err != nil || len(known) == len(refers) || link == nil {
+		return known, err
 	}
 	var handles []component
-	if err := r.query(&handles, `SELECT `+componentColumns+` FROM components WHERE deployment_id = ? AND handle <> '' AND `+inSet(`handle`)+` ORDER BY id DESC`, deploymentID, names); err != nil {
-		return nil, err
-	}
+	err := r.query(&handles, `SELECT `+componentColumns+` FROM components WHERE deployment_id = ? AND handle <> '' AND `+inSet(`handle`)+` ORDER BY id DESC`, deploymentID, names)
 	for i := range handles {
 		known[handles[i].Handle] = handle(link(&handles[i]))
 	}
-	return known, nil
+	return known, err
 }
 
-// produced is what a component produced.
-func produced(r queryer, c *component) (windsock.Produced, error) {
-	p := windsock.Produced{ID: uidText(c.UID), Attributes: map[string]any{}}
-	if c.Kind == windsock.KindCondition {
-		data, err := dataOf(r, c.ID)
-		p.Attributes["data"] = data
-		return p, err
+// knownComponents adds the components among names, with what they produced.
+func knownComponents(r queryer, deploymentID string, names any, known windsock.Known) error {
+	var rows []struct {
+		ID     int64                  `db:"id"`
+		UID    []byte                 `db:"uid"`
+		Name   string                 `db:"name"`
+		Kind   windsock.ComponentKind `db:"kind"`
+		Output string                 `db:"output"`
+		Value  []byte                 `db:"value"`
 	}
-	values, err := outputsOf(r, c.ID)
-	for name, text := range values {
-		var v any
-		if err := json.Unmarshal(text, &v); err != nil {
-			return p, fmt.Errorf("output %s of %s: %w", name, c.Name, err)
+	if err := r.query(&rows, `SELECT c.id, c.uid, c.name, c.kind, coalesce(o.name, '') AS output, coalesce(o.value, '') AS value
+		FROM components c LEFT JOIN component_outputs o ON o.component_id = c.id
+		WHERE c.deployment_id = ? AND `+inSet(`c.name`), deploymentID, names); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		p, there := known[row.Name]
+		if !there {
+			p = windsock.Produced{ID: uidText(row.UID), Attributes: map[string]any{}}
+			known[row.Name] = p
 		}
-		p.Attributes[name] = v
+		switch {
+		case row.Kind == windsock.KindCondition:
+			data, err := dataOf(r, row.ID)
+			if err != nil {
+				return err
+			}
+			p.Attributes["data"] = data
+		case row.Output != "":
+			var v any
+			if err := json.Unmarshal(row.Value, &v); err != nil {
+				return fmt.Errorf("output %s of %s: %w", row.Output, row.Name, err)
+			}
+			p.Attributes[row.Output] = v
+		}
 	}
-	return p, err
+	return nil
 }
 
 // dataOf is what was signalled to a condition, by the senders, as a JSON text.

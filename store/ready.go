@@ -150,6 +150,13 @@ func planOf(r queryer, c *component) (p plan, err error) {
 	return p, errors.Join(json.Unmarshal(row.Actions, &p.Actions), json.Unmarshal(row.Outputs, &p.Outputs), json.Unmarshal(row.Refers, &p.Refers))
 }
 
+// known is what c refers to, before anybody asked at which address he can signal.
+func (w *working) known(c *component, p *plan) windsock.Known {
+	known, err := knownOf(w, c.DeploymentID, p.Refers, w.s.link(""))
+	w.err = cmp.Or(w.err, err)
+	return known
+}
+
 // step makes a component available whose predecessors are complete, if its instances run;
 // or complete, if there is nothing to do.
 func (w *working) step(c *component) {
@@ -166,16 +173,16 @@ func (w *working) step(c *component) {
 	if slices.Contains(p.Actions, c.Action) && w.lacks(c) {
 		return
 	}
-	known, err := knownOf(w, c.DeploymentID, p.Refers, w.s.link(""))
+	known := w.known(c, &p)
 	if w.err != nil {
 		return
 	}
-	job, err := resolve(w.s.Planner, &p, c.Action, known, err)
+	job, hash, err := w.jobOf(&p, c.Action, known)
 	if err != nil {
 		w.change(c, change{on: windsock.OnFailure, reason: windsock.CutReason(err.Error())})
 		return
 	}
-	c.Hash = w.hash(&p, known)
+	c.Hash = hash
 	switch {
 	case c.Action == windsock.ActionUpdate && c.Hash == c.DoneHash:
 		w.change(c, change{on: windsock.OnSuccess, quiet: true})
@@ -228,11 +235,11 @@ func (w *working) stepDelete(c *component) {
 	case state != windsock.Running:
 		return
 	}
-	known, err := knownOf(w, c.DeploymentID, p.Refers, w.s.link(""))
+	known := w.known(c, &p)
 	if w.err != nil {
 		return
 	}
-	if _, err = resolve(w.s.Planner, &p, c.Action, known, err); err != nil {
+	if _, err := w.s.Planner.Resolve(p.Spec, c.Action, known); err != nil {
 		w.change(c, change{on: windsock.OnFailure, reason: windsock.CutReason(err.Error())})
 		return
 	}
@@ -266,28 +273,22 @@ func (w *working) instanceState(id string) (state windsock.State) {
 	return state
 }
 
-// resolve makes the job of a plan for an action; nil: there is nothing to run.
-func resolve(r Planner, p *plan, action windsock.Action, known windsock.Known, err error) (*windsock.Job, error) {
-	if err != nil || !slices.Contains(p.Actions, action) {
-		return nil, err
-	}
-	job, err := r.Resolve(p.Spec, action, known)
-	return &job, err
-}
-
-// hash stands for what a component does when it is created or updated: while that is the
-// same there is nothing to be updated.
-func (w *working) hash(p *plan, known windsock.Known) string {
-	h := sha256.New()
-	for _, action := range [...]windsock.Action{windsock.ActionCreate, windsock.ActionUpdate} {
-		job, err := resolve(w.s.Planner, p, action, known, nil)
-		if err != nil {
-			job = nil
+// jobOf makes the job of a plan for an action; nil: there is nothing to run. The hash
+// stands for what it does when it is created or updated: while that is the same, there is
+// nothing to be updated.
+func (w *working) jobOf(p *plan, action windsock.Action, known windsock.Known) (job *windsock.Job, hash string, err error) {
+	sum := sha256.New()
+	for _, a := range [...]windsock.Action{windsock.ActionCreate, windsock.ActionUpdate} {
+		if slices.Contains(p.Actions, a) {
+			j, failed := w.s.Planner.Resolve(p.Spec, a, known)
+			if a == action {
+				job, err = &j, failed
+			}
+			sum.Write([]byte(jsonText(j)))
 		}
-		h.Write([]byte(jsonText(job)))
-		h.Write([]byte{0})
+		sum.Write([]byte{0})
 	}
-	return base64.RawStdEncoding.EncodeToString(h.Sum(nil)[:18])
+	return job, base64.RawStdEncoding.EncodeToString(sum.Sum(nil)[:18]), err
 }
 
 // saveMoved gives the instances that are to run something else another revision, and

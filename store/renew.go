@@ -25,7 +25,7 @@ func (c *component) again() {
 func (w *working) renew(d *deployment, cond string, args []any, how func(*component) bool) {
 	put(&w.touched, d.ID, d)
 	for _, c := range w.loadComponents(`deployment_id = ? AND `+cond+` ORDER BY id`, append([]any{d.ID}, args...)...) {
-		was, action := c.State, c.Action
+		was, action, on := c.State, c.Action, c.InstanceID
 		if !how(c) {
 			continue
 		}
@@ -35,7 +35,7 @@ func (w *working) renew(d *deployment, cond string, args []any, how func(*compon
 			c.DeadlineAt = 0
 			if was.Offered() {
 				c.Reason = "something else is to be done"
-				w.move(c.InstanceID)
+				w.move(on)
 			} else {
 				c.Reason = ""
 			}

@@ -210,6 +210,7 @@ func TestDeploymentIsTakenDownInReverseAndUpAgain(t *testing.T) {
 func TestInstanceThatTakesThePlaceOfAnotherIsSetUpAnew(t *testing.T) {
 	s := newSite(t)
 	s.up()
+	s.word("two")
 	before := s.revisionOf("s1")
 	if err := s.patch(func(spec *windsock.DeploymentSpec) { spec.Members = map[string]string{"s1": "new"} }); err != nil {
 		t.Fatal(err)

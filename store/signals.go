@@ -158,7 +158,9 @@ func (w *working) fail(c *component, on windsock.Occasion, reason string) {
 }
 
 func (w *working) keepOutputs(c *component, values map[string]json.RawMessage) {
-	w.exec(`DELETE FROM component_outputs WHERE component_id = ?`, c.ID)
+	if c.Run > 1 {
+		w.exec(`DELETE FROM component_outputs WHERE component_id = ?`, c.ID)
+	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		w.exec(`INSERT INTO component_outputs (component_id, name, value) VALUES (?, ?, ?)`, c.ID, name, string(values[name]))
 	}
