@@ -1,6 +1,11 @@
 package store
 
-import "windsock"
+import (
+	"maps"
+	"slices"
+
+	"windsock"
+)
 
 // bind has instances take the place of a deployment's servers: those whose assembly is a
 // server's name. One that has a place keeps it until it is gone and another is there, or
@@ -17,6 +22,7 @@ func (w *working) bind(d *deployment) {
 		coalesce((SELECT i.state FROM instances i WHERE i.id = v.instance_id AND `+fits+`), '') AS state,
 		coalesce((SELECT min(i.id) FROM instances i WHERE `+fits+` AND i.state <> 'gone'), '') AS other
 		FROM servers v WHERE v.deployment_id = ? ORDER BY v.name`, d.ID)
+	replaced := map[string]string{}
 	for _, v := range servers {
 		fits := v.State != "" && (v.State != string(windsock.Gone) || v.Other == "")
 		if fits || v.Other == v.Was {
@@ -24,11 +30,14 @@ func (w *working) bind(d *deployment) {
 		}
 		w.exec(`UPDATE servers SET instance_id = ? WHERE deployment_id = ? AND name = ?`, v.Other, d.ID, v.Name)
 		if v.Was != "" {
-			w.replace(d, v.Name, v.Other)
+			replaced[v.Name] = v.Other
 			continue
 		}
 		w.exec(`UPDATE components SET instance_id = ? WHERE deployment_id = ? AND instance = ? AND action <> 'DELETE'`, v.Other, d.ID, v.Name)
 		w.tryServer(d.ID, v.Name)
+	}
+	if len(replaced) > 0 {
+		w.replace(d, replaced)
 	}
 }
 
@@ -37,20 +46,20 @@ func (w *working) tryServer(deploymentID, name string) {
 	w.try(`id IN (SELECT component_id FROM component_needs WHERE deployment_id = ? AND server = ?)`, deploymentID, name)
 }
 
-// replace has the components on a server begin anew on another instance ("": there is none
-// yet), and all that depends on them be updated.
-func (w *working) replace(d *deployment, server, instanceID string) {
+// replace has the components on some servers begin anew on other instances ("": there is
+// none yet), and all that depends on them be updated.
+func (w *working) replace(d *deployment, instances map[string]string) {
 	w.renew(d, `id IN (WITH RECURSIVE concerned (id) AS (
-			SELECT component_id FROM component_needs WHERE deployment_id = ? AND server = ?
+			SELECT component_id FROM component_needs WHERE deployment_id = ? AND `+inSet(`server`)+`
 			UNION SELECT e.after FROM component_edges e JOIN concerned c ON e.before = c.id)
-		SELECT id FROM concerned)`, []any{d.ID, server}, func(c *component) bool {
-		switch {
-		case c.Action == windsock.ActionDelete:
+		SELECT id FROM concerned)`, []any{d.ID, set(slices.Collect(maps.Keys(instances)))}, func(c *component) bool {
+		if c.Action == windsock.ActionDelete {
 			return false
-		case c.Instance == server:
+		}
+		if id, ok := instances[c.Instance]; ok {
 			w.startOver(c)
-			c.InstanceID = instanceID
-		default:
+			c.InstanceID = id
+		} else {
 			c.again()
 		}
 		return true

@@ -20,6 +20,7 @@ type node struct {
 	Name    string
 	On      string            `json:",omitempty"` // a server; "": it is a condition
 	After   []string          `json:",omitempty"`
+	Needs   []string          `json:",omitempty"` // servers, beside its own
 	Gets    map[string]string `json:",omitempty"` // "db.ip" by the name of an input
 	Text    string            `json:",omitempty"` // $name is a parameter; "broken" cannot be run
 	Actions []windsock.Action `json:",omitempty"` // default CREATE and UPDATE
@@ -60,11 +61,11 @@ func (planner) Plan(d windsock.Deployable, spec windsock.DeploymentSpec) (p wind
 	}
 	for _, n := range nodes {
 		c := windsock.PlannedComponent{
-			Name: n.Name, Kind: windsock.KindCondition, Instance: n.On, Handle: n.Handle, Actions: n.Actions, After: slices.Clone(n.After),
+			Name: n.Name, Kind: windsock.KindCondition, Instance: n.On, Handle: n.Handle, Actions: n.Actions, After: slices.Clone(n.After), Needs: n.Needs,
 			Outputs: n.Outputs, Signals: n.Signals, Deadline: n.Timeout, Retries: n.Retries, Silent: n.Silent,
 		}
 		if n.On != "" {
-			c.Kind, c.Group, c.Needs = windsock.KindSoftware, "script", []string{n.On}
+			c.Kind, c.Group, c.Needs = windsock.KindSoftware, "script", append(c.Needs, n.On)
 			if !servers[n.On] {
 				p.Instances = append(p.Instances, windsock.PlannedInstance{Name: n.On})
 			}

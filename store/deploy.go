@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -219,7 +220,7 @@ func (w *working) add(d *deployment, p *windsock.PlannedComponent) (id int64) {
 	w.dirty = true
 	w.get(&id, `INSERT INTO components (uid, deployment_id, name, kind, instance, instance_id, handle, hook, wanted, timeout, retries, silent, planned, action, state, since, unmet)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, 0) RETURNING id`,
-		c.UID, d.ID, p.Name, string(p.Kind), p.Instance, c.InstanceID, p.Handle, p.Group, max(p.Signals, 1), p.Deadline.Microseconds(), p.Retries, p.Silent,
+		c.UID, d.ID, p.Name, string(p.Kind), p.Instance, c.InstanceID, p.Handle, p.Group, max(p.Signals, 1), cmp.Or(p.Deadline, windsock.DefaultDeadline).Microseconds(), p.Retries, p.Silent,
 		string(c.Action), string(c.State), w.micros)
 	w.log(c.event(""))
 	return id
@@ -229,7 +230,7 @@ func (w *working) add(d *deployment, p *windsock.PlannedComponent) (id int64) {
 // begins there anew.
 func (w *working) replan(id int64, p *windsock.PlannedComponent, moved bool) {
 	w.exec(`UPDATE components SET kind = ?, instance = ?, handle = ?, hook = ?, wanted = ?, timeout = ?, retries = ?, silent = ?, planned = 1 WHERE id = ?`,
-		string(p.Kind), p.Instance, p.Handle, p.Group, max(p.Signals, 1), p.Deadline.Microseconds(), p.Retries, p.Silent, id)
+		string(p.Kind), p.Instance, p.Handle, p.Group, max(p.Signals, 1), cmp.Or(p.Deadline, windsock.DefaultDeadline).Microseconds(), p.Retries, p.Silent, id)
 	if moved {
 		w.move(w.instanceOfComponent(id))
 		w.exec(`UPDATE components SET done_hash = '', instance_id = coalesce((SELECT instance_id FROM servers v WHERE v.deployment_id = components.deployment_id AND v.name = components.instance), '') WHERE id = ?`, id)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"windsock"
@@ -42,7 +43,7 @@ func (s *Store) operate(ctx context.Context, deploymentID, name string, do func(
 			return w.err
 		}
 		shown, err = viewComponent(t, c.DeploymentID, name)
-		if gone, _ := present(err); err != nil && !gone && w.err == nil { // it was to go once it is over
+		if errors.Is(err, windsock.ErrNotFound) { // it was to go once it is over
 			shown, err = c.component(), nil
 		}
 		return err

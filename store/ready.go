@@ -250,6 +250,9 @@ func (w *working) stepDelete(c *component) {
 // stepCondition opens a condition, unless it has heard all that it waits for: also what
 // came before its turn counts.
 func (w *working) stepCondition(c *component) {
+	if w.lacks(c) {
+		return
+	}
 	c.Hash = "heard"
 	if c.Signals < c.Wanted {
 		w.offer(c)

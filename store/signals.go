@@ -23,6 +23,12 @@ func (s *Store) Signal(ctx context.Context, token windsock.Secret, said windsock
 	if !ok {
 		return out, fmt.Errorf("component: %w", windsock.ErrNotFound)
 	}
+	if said.ID != "" {
+		if err := windsock.LookupID("id", said.ID); err != nil {
+			return out, err
+		}
+	}
+	said.Reason = windsock.CutReason(said.Reason)
 	h := hearing{Signal: said, run: run}
 	if h.kept, err = said.Keep(); err != nil {
 		return out, err
@@ -170,7 +176,7 @@ func (w *working) keepOutputs(c *component, values map[string]json.RawMessage) {
 func (w *working) keepSignal(c *component, h *hearing, status windsock.SignalStatus, reason string) {
 	c.Heard++
 	w.exec(`INSERT INTO component_signals (component_id, n, at, run, sender, status, reason, late) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.ID, c.Heard, w.micros, h.run, h.ID, string(status), windsock.CutReason(reason), h.late)
+		c.ID, c.Heard, w.micros, h.run, h.ID, string(status), reason, h.late)
 	if c.Heard > signalsKept {
 		w.exec(`DELETE FROM component_signals WHERE component_id = ? AND n <= ?`, c.ID, c.Heard-signalsKept)
 	}

@@ -263,6 +263,17 @@ func TestConditionCountsWhatCameBeforeItsTurn(t *testing.T) {
 	s.want("a:available w:failed b:waiting")
 }
 
+func TestConditionWaitsForItsServers(t *testing.T) {
+	s := newSite(t)
+	s.deploy([]node{{Name: "a", On: "s1"}, {Name: "w", Handle: "h", Needs: []string{"s1"}}})
+	s.want("a:waiting w:waiting")
+	if w := s.component("w").WaitsFor; !slices.Equal(w, []string{"s1"}) {
+		t.Errorf("w waits for %q", w)
+	}
+	s.runs("s1")
+	s.want("a:available w:running")
+}
+
 func TestManySignalsAtOnceLoseNone(t *testing.T) {
 	s := newSite(t)
 	token := s.condition(100)
