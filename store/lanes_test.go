@@ -209,3 +209,12 @@ func TestEventsOfOneSubject(t *testing.T) {
 		}
 	})
 }
+
+func TestAnythingAnEventIsAboutMayBeRefused(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		id := registered(t, s)
+		for _, kind := range []windsock.Kind{windsock.KindDeployment, windsock.KindInstance, windsock.KindComponent, windsock.KindProvider, windsock.KindMonitor, windsock.KindLog} {
+			save(t, s, windsock.Progress{MonitorID: id, Cursor: 7, Lanes: []windsock.Lane{{Subject: windsock.Subject{Kind: kind, ID: "it"}, FirstSeq: 5}}})
+		}
+	})
+}

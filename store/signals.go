@@ -152,8 +152,12 @@ func (w *working) freeSender(c *component) string {
 	}
 }
 
-// fail has a component fail, or be too late, and run again if that is wished for.
+// fail has a component fail, or be too late, and run again if that is wished for. What fails
+// once its time is up was too late, whoever says so first.
 func (w *working) fail(c *component, on windsock.Occasion, reason string) {
+	if c.DeadlineAt > 0 && c.DeadlineAt <= w.micros {
+		on = windsock.OnDeadline
+	}
 	c.Failures++
 	w.change(c, change{on: on, reason: reason})
 	if c.Failures > c.Retries || w.err != nil {

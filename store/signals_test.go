@@ -136,6 +136,19 @@ func TestTimeouts(t *testing.T) {
 	s.want("a:timed_out b:complete w:timed_out")
 }
 
+func TestWhatFailsWhenItsTimeIsUpWasTooLate(t *testing.T) {
+	s := newSite(t)
+	s.deploy([]node{{Name: "a", On: "s1", Timeout: time.Minute}, {Name: "b", On: "s1", Timeout: time.Minute}, {Name: "c", On: "s1"}})
+	s.runs("s1")
+	a, b, c := s.tokenOf("s1", "a"), s.tokenOf("s1", "b"), s.tokenOf("s1", "c")
+	s.c.advance(time.Minute) // and the clock did not look yet
+	s.says(a, windsock.Signal{Status: windsock.SignalFailure, Reason: "killed at its deadline"})
+	s.says(b, success())
+	s.says(c, failure)
+	s.want("a:timed_out b:complete c:failed")
+	s.wantShop(windsock.Failed, "component a on s1 timed out: killed at its deadline; and 1 more")
+}
+
 func TestCancelledComponentIsWaitedForByNobody(t *testing.T) {
 	s := newSite(t)
 	s.deploy(dbAndWeb)
