@@ -104,8 +104,8 @@ const DefaultDeadline = time.Hour
 type Deployable struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name,omitempty"`
-	Source    string            `json:"template"`        // YAML or JSON: a HOT template, or the shorter form
-	Files     map[string]string `json:"files,omitempty"` // what get_file and nested templates name
+	Source    string            `json:"template,omitempty"` // YAML or JSON: a HOT template, or the shorter form
+	Files     map[string]string `json:"files,omitempty"`    // what get_file and nested templates name
 	CreatedAt time.Time         `json:"created_at"`
 	Summary
 }

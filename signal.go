@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
 	"net/url"
 	"strings"
@@ -112,14 +111,13 @@ func readObject(data []byte) (map[string]any, error) {
 	var said map[string]any
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	err := dec.Decode(&said)
-	if err == nil {
-		if _, err = dec.Token(); err == io.EOF {
-			return said, nil
-		}
+	if err := dec.Decode(&said); err != nil {
+		return nil, Invalid("body", "is not JSON: %v", err)
+	}
+	if int(dec.InputOffset()) < len(data) {
 		return nil, Invalid("body", "goes on after its JSON object")
 	}
-	return nil, Invalid("body", "is not JSON: %v", err)
+	return said, nil
 }
 
 func readFields(text string) (map[string]any, error) {

@@ -164,6 +164,7 @@ func (s *DeploymentSpec) Complete() error {
 		checkExpected(s.Expected),
 		completeMaintenance(&s.MaintenanceUntil),
 		checkMetadata(s.Metadata),
+		s.checkSoftware(),
 	)
 }
 

@@ -96,17 +96,20 @@ var strict = json.JoinOptions(
 			reflect.ValueOf(v).Elem().SetZero()
 			return dec.SkipValue()
 		}),
-		json.UnmarshalFromFunc(mergeMap),
+		json.UnmarshalFromFunc(mergeMap[string]),
+		json.UnmarshalFromFunc(mergeMap[any]),
 	)),
 )
 
-func mergeMap(dec *jsontext.Decoder, m *map[string]string) error {
-	if dec.PeekKind() != '{' {
+// mergeMap merges a member by the names in it; what has one of them takes the place of
+// what had it before as a whole.
+func mergeMap[V any](dec *jsontext.Decoder, m *map[string]V) error {
+	if dec.PeekKind() != '{' || dec.StackDepth() > 1 {
 		return errors.ErrUnsupported
 	}
 	dec.ReadToken()
 	if *m == nil {
-		*m = map[string]string{}
+		*m = map[string]V{}
 	}
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
@@ -121,7 +124,7 @@ func mergeMap(dec *jsontext.Decoder, m *map[string]string) error {
 			}
 			continue
 		}
-		var value string
+		var value V
 		if err := json.UnmarshalDecode(dec, &value); err != nil {
 			return err
 		}
