@@ -38,3 +38,6 @@ func (s *DeploymentSpec) checkSoftware() error {
 	}
 	return nil
 }
+
+// CheckName returns a FieldError when nobody can be called that.
+func CheckName(field, name string) error { return checkText(field, name, 0, maxName) }

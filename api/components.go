@@ -2,9 +2,17 @@ package api
 
 import (
 	"context"
+	"net/http"
+	"slices"
 
 	"windsock"
 )
+
+// Software is what is to be configured where. *store.Store is one.
+type Software interface {
+	Deployables
+	Components
+}
 
 // Deployables keeps descriptions of software, and reads them.
 type Deployables interface {
@@ -36,4 +44,88 @@ type Components interface {
 	// Signal returns ErrNotFound for a token that never was one, ErrFinal, with the
 	// outcome, when all was over.
 	Signal(ctx context.Context, token windsock.Secret, s windsock.Signal) (windsock.SignalOutcome, error)
+}
+
+// software serves with h if there is any.
+func (s *Server) software(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.Software == nil {
+			return errNoSoftware
+		}
+		return h(w, r)
+	}
+}
+
+// deploymentOf returns the id of the deployment that the path names.
+func (s *Server) deploymentOf(r *http.Request) (string, error) {
+	id, err := pathText(r, "id")
+	if err != nil {
+		return "", err
+	}
+	d, err := s.Store.Deployment(r.Context(), id)
+	return d.ID, at("id", err)
+}
+
+// listComponents shows the graph of a deployment, or some components of it.
+func (s *Server) listComponents(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r)
+	state, instance := windsock.ComponentState(q.Get("state")), q.Get("instance")
+	if states := windsock.ComponentStates[:]; state != "" && !slices.Contains(states, state) {
+		return windsock.Invalid("state", "want one of %v, got %q", states, windsock.Clip(string(state)))
+	}
+	id, err := s.deploymentOf(r)
+	if err != nil {
+		return err
+	}
+	graph, err := s.Software.Components(r.Context(), id)
+	if err != nil {
+		return at("id", err)
+	}
+	for i := range graph.Components {
+		graph.Components[i].After = orEmpty(graph.Components[i].After)
+	}
+	graph.CriticalPath = orEmpty(graph.CriticalPath)
+	graph.Components = slices.DeleteFunc(orEmpty(graph.Components), func(c windsock.Component) bool {
+		return state != "" && c.State != state || instance != "" && c.InstanceID != instance
+	})
+	return represent(w, r, http.StatusOK, graph)
+}
+
+// component shows one, after f did with it what it does.
+func (s *Server) component(f func(c Components, ctx context.Context, deploymentID, name string) (windsock.Component, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		name, err := pathText(r, "name")
+		if err != nil {
+			return err
+		}
+		id, err := s.deploymentOf(r)
+		if err != nil {
+			return err
+		}
+		c, err := f(s.Software, r.Context(), id, name)
+		if err != nil {
+			return at("name", err)
+		}
+		c.After = orEmpty(c.After)
+		return represent(w, r, http.StatusOK, c)
+	}
+}
+
+// showOutputs shows what a deployment as a whole tells.
+func (s *Server) showOutputs(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.deploymentOf(r)
+	if err != nil {
+		return err
+	}
+	outputs, err := s.Software.Outputs(r.Context(), id)
+	if err != nil {
+		return at("id", err)
+	}
+	if outputs == nil {
+		outputs = map[string]any{}
+	}
+	return represent(w, r, http.StatusOK, struct {
+		DeploymentID string         `json:"deployment_id"`
+		Outputs      map[string]any `json:"outputs"`
+	}{id, outputs})
 }

@@ -19,6 +19,7 @@ import (
 func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s := open(t, func(srv *api.Server) {
 		srv.Lister = listed{Things: []windsock.Shown{{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: "any id"}, State: windsock.Running}}}
+		srv.Software = newSoftware()
 		srv.Checker, srv.Pinger = eyes{"shop": {running}, "web-3": {running}}, pongs{Taken: true, Status: 200}
 	})
 
@@ -80,6 +81,24 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("DELETE", "/api/instances/web-1/evidence/agent", "").want(204)
 	s.call("DELETE", "/api/deployments/shop/evidence/synthetic-login", "").want(204)
 	s.call("DELETE", "/api/instances/web-4", "").want(204)
+
+	deployable := s.call("POST", "/api/deployables", s.example("addDeployable", "text")).want(201).field("id").(string)
+	s.call("POST", "/api/deployables", s.example("addDeployable", "object")).want(201)
+	s.call("POST", "/api/deployables?name=blog", "components: {}\n", "Content-Type", "application/yaml").want(201)
+	s.call("GET", "/api/deployables?limit=1", "").want(200)
+	s.call("GET", "/api/deployables/"+deployable, "").want(200)
+	s.call("DELETE", "/api/deployables/"+deployable, "").want(204)
+	s.call("GET", "/api/deployments/shop/components?state=complete&instance=web-1", "").want(200)
+	s.call("GET", "/api/deployments/shop/components/a.db", "").want(200)
+	s.call("POST", "/api/deployments/shop/components/a.db/retry", "").want(200)
+	s.call("POST", "/api/deployments/shop/components/web%2F1/cancel", "").want(200)
+	s.call("GET", "/api/deployments/shop/outputs", "").want(200)
+	s.call("POST", "/api/instances/web-1/token", "").want(201)
+	s.call("GET", "/api/instances/web-1/components?wait=30s", "", "Authorization", "Bearer "+agentToken).want(200)
+	for _, name := range []string{"started", "deployment", "condition", "cfn"} {
+		s.call("POST", "/api/signal/"+dbToken, s.example("signal", name)).want(200)
+		s.call("PUT", "/api/signal/"+dbToken, s.example("signal", name), "Content-Type", "").want(200)
+	}
 
 	if err := s.store.SaveProvider(t.Context(), windsock.ProviderStatus{ID: "static", Kind: "static", Watched: 1}); err != nil {
 		t.Fatal(err)
@@ -189,7 +208,7 @@ func TestQueryParametersAreThoseOfTheContract(t *testing.T) {
 // eachOperation calls f with every operation, its path filled in, and its query
 // parameters.
 func eachOperation(s *site, f func(method, path string, params map[string]bool)) {
-	fill := strings.NewReplacer("{source}", "nagios", "monitors/{id}", "monitors/0198c5a2-7b7e-7c3e-9d53-0a8a4c5f9b10", "{id}", "shop")
+	fill := strings.NewReplacer("{source}", "nagios", "{name}", "a.db", "{token}", dbToken, "monitors/{id}", "monitors/0198c5a2-7b7e-7c3e-9d53-0a8a4c5f9b10", "{id}", "shop")
 	for path, item := range s.doc().Paths.Map() {
 		for method, op := range item.Operations() {
 			params := map[string]bool{}

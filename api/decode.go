@@ -34,15 +34,34 @@ const (
 	typeForm  = "application/x-www-form-urlencoded"
 )
 
+// readAll returns the body, of at most so many bytes.
+func readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if r.ContentLength > most { // before it is sent, to one who waits for that
+		return nil, tooLarge(most)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, tooLarge(most)
+	case err != nil:
+		return nil, windsock.Invalid("body", "did not arrive whole")
+	}
+	return body, nil
+}
+
+func tooLarge(most int64) error {
+	return &told{fmt.Errorf("%w than %d MiB", errTooLarge, most>>20), facts{Field: "body", Limit: most}}
+}
+
 // readBody returns the body and which of the types it is of.
 func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, string, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, "", at("body", errTooLarge)
-	case err != nil:
-		return nil, "", windsock.Invalid("body", "did not arrive whole")
+	return readTyped(w, r, maxBody, types...)
+}
+
+func readTyped(w http.ResponseWriter, r *http.Request, most int64, types ...string) ([]byte, string, error) {
+	body, err := readAll(w, r, most)
+	if err != nil {
+		return nil, "", err
 	}
 	given := r.Header.Get("Content-Type")
 	if given == "" && len(body) == 0 {

@@ -225,10 +225,13 @@ func (quiet) Instance(context.Context, string) (windsock.Instance, error) {
 }
 
 // handler is the API over a store alone.
-func handler(st api.Store) http.Handler {
+func handler(st api.Store, changes ...func(*api.Server)) http.Handler {
 	reg := prometheus.NewRegistry()
 	srv := &api.Server{
 		Store: st, Logger: slog.New(slog.DiscardHandler), Registerer: reg, Gatherer: reg, Stop: context.Background(),
+	}
+	for _, change := range changes {
+		change(srv)
 	}
 	return srv.Handler()
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"windsock"
 )
@@ -18,7 +19,7 @@ var (
 	errNoPath      = errors.New("there is nothing at this path")
 	errMethod      = errors.New("the header Allow names the methods of this path")
 	errMediaType   = errors.New("the header Content-Type is missing or names what is not read here")
-	errTooLarge    = errors.New("the body is larger than 1 MiB")
+	errTooLarge    = errors.New("the body is larger")
 	errExists      = errors.New("there is one with this id already")
 	errUnobserved  = errors.New("it has no probe, and no provider that is observed here knows it, so nothing can look at it")
 	errUnlisted    = errors.New("this process does not observe it, so it cannot be listed")
@@ -26,6 +27,7 @@ var (
 	errNoDeliverer = errors.New("this process does not call back; ask one that does")
 	errNotReady    = errors.New("not ready")
 	errLoop        = errors.New("this is a callback of this very windsock; the monitor that it is for is registered with, or passes it on to, this address")
+	errNoSoftware  = errors.New("this process keeps no deployables and components; ask one that does")
 	errAwait       = errors.New("the state was not reached in time")
 )
 
@@ -42,6 +44,8 @@ type fault struct {
 var faults = []fault{
 	{windsock.ErrNotFound, http.StatusNotFound, "not-found", "There is no such thing"},
 	{windsock.ErrConflict, http.StatusConflict, "conflict", "What is there contradicts the request"},
+	{windsock.ErrUnauthorized, http.StatusUnauthorized, "unauthorized", "Who asks is not known"},
+	{windsock.ErrFinal, http.StatusConflict, "over", "It is over already"},
 	{windsock.ErrTooMany, http.StatusConflict, "too-many", "There are too many already"},
 	{windsock.ErrPrecondition, http.StatusPreconditionFailed, "precondition-failed", "It was changed meanwhile"},
 	{windsock.ErrPruned, http.StatusGone, "pruned", "The log does not reach back so far"},
@@ -57,6 +61,7 @@ var faults = []fault{
 	{errMediaType, http.StatusUnsupportedMediaType, "media-type", "This content type is not read here"},
 	{errNoObserver, http.StatusServiceUnavailable, "no-observer", "Nobody can look now"},
 	{errNoDeliverer, http.StatusServiceUnavailable, "no-deliverer", "Nobody can call back now"},
+	{errNoSoftware, http.StatusServiceUnavailable, "no-software", "Nobody keeps components here"},
 	{errNotReady, http.StatusServiceUnavailable, "not-ready", "Not ready"},
 	{errLoop, http.StatusLoopDetected, "loop", "Our own callback came back"},
 	{errAwait, http.StatusGatewayTimeout, "await-timeout", "The state was not reached in time"},
@@ -78,6 +83,14 @@ type facts struct {
 	Observed windsock.State `json:"observed_state,omitempty"`
 	Head     *int64         `json:"head,omitempty"`
 	Failing  []string       `json:"failing,omitempty"`
+	Limit    int64          `json:"limit,omitempty"` // of a body, in bytes
+
+	Findings []windsock.Finding `json:"findings,omitempty"` // why a deployable cannot be deployed
+
+	// The component that a signal was for.
+	DeploymentID string                  `json:"deployment_id,omitempty"`
+	Component    string                  `json:"component,omitempty"`
+	State        windsock.ComponentState `json:"state,omitempty"`
 }
 
 // told is an error with facts for the client.
@@ -129,9 +142,17 @@ func problemOf(err error) problem {
 func (s *Server) explain(r *http.Request, err error) problem {
 	p := problemOf(err)
 	if p.Status == http.StatusInternalServerError {
-		s.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		s.Logger.Error("request failed", "method", r.Method, "path", loggedPath(r), "error", err)
 	}
 	return p
+}
+
+// loggedPath is the path without the token that may be in it.
+func loggedPath(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, signalPath) {
+		return signalPath + "…"
+	}
+	return r.URL.Path
 }
 
 // statusGone is noted, not sent, when the client went away before it had its answer.
@@ -152,6 +173,9 @@ func (s *Server) fail(w *recorder, r *http.Request, err error) {
 	}
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
+	}
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="windsock"`)
 	}
 	body, err := json.Marshal(p)
 	if err != nil {

@@ -80,16 +80,18 @@ type Deliveries interface {
 	Delivery(monitorID string) (windsock.Delivery, bool)
 }
 
-// Server answers HTTP requests. Every field but Checker, Lister, Deliveries,
-// Pinger, Ready, Plugins and ID has to be set.
+// Server answers HTTP requests. Every field but Software, Checker, Lister, Deliveries,
+// Pinger, Ready, Plugins, PublicURL and ID has to be set.
 type Server struct {
 	Store      Store
+	Software   Software   // nil: this process keeps none
 	Checker    Checker    // nil: this process observes nothing
 	Lister     Lister     // nil: as well
 	Deliveries Deliveries // nil: this process delivers nothing
 	Pinger     Pinger     // nil: as well
 	Ready      []Beat     // the loops without which this process is not ready
 	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
+	PublicURL  string     // at which instances reach the API; "": at what each of them asks
 	Contract   []byte     // openapi.yaml
 	Version    string     // of this program
 	ID         string     // of this windsock, as its own callbacks carry it; "": none does
@@ -99,6 +101,7 @@ type Server struct {
 	Stop       context.Context // long polls and streams end with it
 
 	metrics *metrics
+	large   chan struct{} // a place for each large signal
 	origin  *http.CrossOriginProtection
 }
 
@@ -149,6 +152,20 @@ func (s *Server) routes() []route {
 		{"POST", "/api/instances/{id}/check", nil, s.checkInstance},
 		{"GET", "/api/instances/{id}/availability", []string{"from", "to"}, s.availability(windsock.KindInstance)},
 
+		{"GET", "/api/deployables", []string{"limit", "after"}, s.software(s.listDeployables)},
+		{"POST", "/api/deployables", []string{"name"}, s.software(s.addDeployable)},
+		{"GET", "/api/deployables/{id}", nil, s.software(s.showDeployable)},
+		{"DELETE", "/api/deployables/{id}", nil, s.software(s.removeDeployable)},
+		{"GET", "/api/deployments/{id}/components", []string{"state", "instance"}, s.software(s.listComponents)},
+		{"GET", "/api/deployments/{id}/components/{name}", nil, s.software(s.component(Components.Component))},
+		{"POST", "/api/deployments/{id}/components/{name}/retry", nil, s.software(s.component(Components.RetryComponent))},
+		{"POST", "/api/deployments/{id}/components/{name}/cancel", nil, s.software(s.component(Components.CancelComponent))},
+		{"GET", "/api/deployments/{id}/outputs", nil, s.software(s.showOutputs)},
+		{"POST", "/api/instances/{id}/token", nil, s.software(s.issueToken)},
+		{"GET", "/api/instances/{id}/components", []string{"wait"}, s.software(s.work)},
+		{"POST", signalPath + "{token}", nil, s.software(s.signal)},
+		{"PUT", signalPath + "{token}", nil, s.software(s.signal)},
+
 		{"GET", "/api/providers", nil, s.listProviders},
 		{"GET", "/api/providers/{id}", nil, s.showProvider},
 		{"GET", "/api/providers/{id}/listing", []string{"limit"}, s.showListing},
@@ -165,6 +182,7 @@ func (s *Server) routes() []route {
 // Handler returns the API. It registers the metrics, so it is called once.
 func (s *Server) Handler() http.Handler {
 	s.metrics = newMetrics(s.Registerer)
+	s.large = make(chan struct{}, largeSignals)
 	s.origin = http.NewCrossOriginProtection()
 	mux := chi.NewRouter()
 	mux.Use(middleware.GetHead)
