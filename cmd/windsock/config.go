@@ -25,6 +25,7 @@ type Config struct {
 	Plugins     []string
 	Targets     monitors.Targets
 	Origin      string
+	PublicURL   string
 	Providers   []ProviderConfig
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
@@ -45,6 +46,7 @@ type fileConfig struct {
 	Plugins     []string         `json:"plugins"`
 	Targets     monitors.Targets `json:"targets"`
 	Origin      string           `json:"origin"`
+	PublicURL   string           `json:"public_url"`
 	Providers   []fileProvider   `json:"providers"`
 	Deployments []fileDeployment `json:"deployments"`
 }
@@ -107,12 +109,17 @@ func (f *fileConfig) checkSettings() error {
 			return err
 		}
 	}
+	if f.PublicURL != "" {
+		if err := windsock.CheckPublicURL(f.PublicURL); err != nil {
+			return err
+		}
+	}
 	return f.Keep.check()
 }
 
 // flatten completes and checks what is declared, and sorts it by kind.
 func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
-	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets, Origin: f.Origin}
+	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets, Origin: f.Origin, PublicURL: f.PublicURL}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {
 		return Config{}, err

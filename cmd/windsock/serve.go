@@ -66,7 +66,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	observed(obs, opts.Providers, log)
 	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin, Grace: drain}
 	srv := &api.Server{
-		Store: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins,
+		Store: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(),
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
 		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}, {Name: "observer", Beat: obs.Beat, Max: deadAfter}, {Name: "deliverer", Beat: dlv.Beat, Max: deadAfter}},
@@ -88,6 +88,9 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	g.Go(func() error { return dlv.Run(ctx) })
 	g.Go(func() error { return redeclare(ctx, opts, st) })
 	g.Go(func() error { return answerOn(ctx, l, srv.Handler()) })
+	if opts.PublicURL != "" {
+		g.Go(func() error { seekSelf(ctx, opts.PublicURL, st.LogID(), log); return nil })
+	}
 	log.Info("ready", "address", "http://"+l.Addr().String(), "database", opts.DB, "version", buildVersion())
 	ready(l.Addr().String())
 	err = g.Wait() // the first to fail stops the others

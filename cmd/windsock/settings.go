@@ -28,6 +28,7 @@ type ServeCmd struct {
 	Keep       Age      `help:"Delete events that are older (default ${keep})." placeholder:"AGE" env:"WINDSOCK_KEEP"`
 	KeepEvents int64    `help:"Keep no more events than this (default ${keepevents})." placeholder:"N" env:"WINDSOCK_KEEP_EVENTS"`
 	Origin     string   `help:"Host name by which monitors that are asked know windsock (default: that of the machine)." placeholder:"HOST" env:"WINDSOCK_ORIGIN"`
+	PublicURL  string   `name:"public-url" help:"Where instances reach the API, to signal (default: where each of them asks)." placeholder:"URL" env:"WINDSOCK_PUBLIC_URL"`
 	Plugins    []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
 
 	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
@@ -57,6 +58,7 @@ type ServeOptions struct {
 	Plugins     []string
 	Targets     monitors.Targets
 	Origin      string
+	PublicURL   string // "": that at which the API is asked
 	Keep        KeepConfig
 	Providers   []ProviderConfig
 	File        bool                      // there is one
@@ -77,6 +79,11 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	}
 	if c.Origin != "" {
 		if err := windsock.CheckOrigin(c.Origin); err != nil {
+			return err
+		}
+	}
+	if c.PublicURL != "" {
+		if err := windsock.CheckPublicURL(c.PublicURL); err != nil {
 			return err
 		}
 	}
@@ -121,6 +128,8 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		Plugins: c.Plugins,
 		Targets: monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
 		Origin:  cmp.Or(c.Origin, file.Origin, hostName()),
+
+		PublicURL: cmp.Or(c.PublicURL, file.PublicURL),
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
 			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
