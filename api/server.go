@@ -102,6 +102,7 @@ type Server struct {
 
 	metrics *metrics
 	large   chan struct{} // a place for each large signal
+	lot     *lot          // nil: nobody is parked
 	origin  *http.CrossOriginProtection
 }
 
@@ -162,7 +163,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/deployments/{id}/components/{name}/cancel", nil, s.software(s.component(Components.CancelComponent))},
 		{"GET", "/api/deployments/{id}/outputs", nil, s.software(s.showOutputs)},
 		{"POST", "/api/instances/{id}/token", nil, s.software(s.issueToken)},
-		{"GET", "/api/instances/{id}/components", []string{"wait"}, s.software(s.work)},
+		{"GET", workPath, []string{"wait"}, s.software(s.work)},
 		{"POST", signalPath + "{token}", nil, s.software(s.signal)},
 		{"PUT", signalPath + "{token}", nil, s.software(s.signal)},
 
@@ -214,7 +215,9 @@ func (s *Server) endpoint(rt route) http.Handler {
 		s.metrics.inFlight.Inc()
 		defer func() {
 			s.metrics.inFlight.Dec()
-			served(rec.status, time.Since(start))
+			if rec.status != 0 { // or it was parked
+				served(rec.status, time.Since(start))
+			}
 		}()
 		defer func() {
 			if reason := recover(); reason != nil {

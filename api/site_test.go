@@ -83,7 +83,9 @@ func open(t *testing.T, changes ...func(*api.Server)) *site {
 	for _, change := range changes {
 		change(s.server)
 	}
-	s.http = httptest.NewServer(s.server.Handler())
+	s.http = httptest.NewUnstartedServer(s.server.Handler())
+	go s.http.Config.Serve(s.server.Parked())
+	s.http.Start()
 	t.Cleanup(s.http.Close)
 	ctx := context.Background()
 	if _, _, err := s.store.PutDeployment(ctx, windsock.DeploymentSpec{ID: "shop", Pool: "east"}, windsock.Cond{}); err != nil {

@@ -11,6 +11,8 @@ import (
 	"windsock"
 )
 
+const workPath = "/api/instances/{id}/components"
+
 // issueToken makes the token by which an instance asks for its work, and shows it this
 // once.
 func (s *Server) issueToken(w http.ResponseWriter, r *http.Request) error {
@@ -57,6 +59,9 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request) error {
 	has, err := s.showWork(w, r, id, token, base, known)
 	if has == nil || err != nil {
 		return err
+	}
+	if wait > 0 && s.park(w, r, has, wait) {
+		return nil
 	}
 	if wait > 0 {
 		linger(w, wait)

@@ -9,13 +9,17 @@ import (
 
 // answerOn answers on l until ctx ends and then lets requests under way come to their
 // end, as long as drain allows. How long a request may take is the handler's business:
-// some are meant to last.
-func answerOn(ctx context.Context, l net.Listener, h http.Handler) error {
+// some are meant to last. The other listeners end with l.
+func answerOn(ctx context.Context, l net.Listener, h http.Handler, more ...net.Listener) error {
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+	}
+	defer srv.Close() // whatever ended it, all of them end
+	for _, l := range more {
+		go srv.Serve(l)
 	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -87,7 +87,10 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	g.Go(func() error { return obs.Run(ctx) })
 	g.Go(func() error { return dlv.Run(ctx) })
 	g.Go(func() error { return redeclare(ctx, opts, st) })
-	g.Go(func() error { return answerOn(ctx, l, srv.Handler()) })
+	g.Go(func() error {
+		defer srv.Wait()
+		return answerOn(ctx, l, srv.Handler(), srv.Parked())
+	})
 	if opts.PublicURL != "" {
 		g.Go(func() error { seekSelf(ctx, opts.PublicURL, st.LogID(), log); return nil })
 	}
