@@ -33,20 +33,27 @@ func TestReadmeIsTrue(t *testing.T) {
 	if len(list) < 20 {
 		t.Fatalf("found only %d commands", len(list))
 	}
-	id := "" // what the one command that sets a variable has set
+	_, files := yamlBlocks(readme)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var set []string // what the commands that set variables have set
 	for _, s := range list {
 		command := ports.Replace(s.command)
 		if background.MatchString(s.command) {
 			start(t, dir, strings.TrimSuffix(command, "&"))
 			continue
 		}
-		sets := strings.HasPrefix(command, "id=")
-		if sets {
-			command += "; echo $id"
+		variable, _, sets := strings.Cut(command, "=$(")
+		if sets = sets && !strings.Contains(variable, " "); sets {
+			command += "; echo $" + variable
 		}
 		bash := exec.Command("bash", "-c", command)
 		bash.Dir = dir
-		bash.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "id="+id)
+		bash.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		bash.Env = append(bash.Env, set...)
 		out, err := bash.CombinedOutput()
 		got := strings.TrimSpace(string(out))
 		if err != nil {
@@ -54,7 +61,7 @@ func TestReadmeIsTrue(t *testing.T) {
 			continue
 		}
 		if sets {
-			id = got
+			set = append(set, variable+"="+got)
 			continue
 		}
 		if want := ports.Replace(s.answer); !pattern(want).MatchString(got) {
@@ -131,15 +138,26 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
+// yamlBlocks returns the parts of the configuration file, and the files whose name stands
+// in their first line.
+func yamlBlocks(readme string) (config string, files map[string]string) {
+	files = map[string]string{}
+	for _, block := range strings.Split(readme, "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if name := regexp.MustCompile(`^# (\S+\.yaml)\n`).FindStringSubmatch(block); name != nil {
+			files[name[1]] = block
+		} else {
+			config += block
+		}
+	}
+	return config, files
+}
+
 // The configuration files of the README are parts of one.
 func TestConfigurationFile(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
 	build(t, dir)
-	text := ""
-	for _, block := range strings.Split(read(t, "README.md"), "```yaml\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		text += block
-	}
+	text, _ := yamlBlocks(read(t, "README.md"))
 	text = strings.NewReplacer("8080", port, "/var/lib/windsock", dir).Replace(text)
 	if err := os.WriteFile(filepath.Join(dir, "windsock.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
