@@ -29,6 +29,7 @@ type commands struct {
 	Check       CheckCmd       `cmd:"" help:"Look at a deployment or an instance now, as a Nagios plugin."`
 	Wait        WaitCmd        `cmd:"" help:"Wait until a deployment or an instance is in a state."`
 	Deployable  DeployableCmd  `cmd:"" help:"Look at a template of software components."`
+	Agent       AgentCmd       `cmd:"" help:"Run on this instance the components that windsock has for it."`
 	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
