@@ -16,7 +16,7 @@ SEEDS       ?= 120
 
 .PHONY: help
 help: ## say what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 .PHONY: compiler
 compiler:
@@ -27,6 +27,11 @@ compiler:
 .PHONY: build
 build: compiler ## bin/windsock, a static binary
 	$(GO) build -ldflags '-s -w -extldflags -static -X main.version=$(VERSION)' -o bin/windsock ./cmd/windsock
+
+# SQLite needs a compiler that compiles for arm64. On Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross.
+.PHONY: build-arm64
+build-arm64: ## bin/windsock-arm64, the same for arm64
+	GOOS=linux GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -ldflags '-s -w -extldflags -static -X main.version=$(VERSION)' -o bin/windsock-arm64 ./cmd/windsock
 
 .PHONY: check
 check: compiler ## format, vet, staticcheck, modules
@@ -79,6 +84,10 @@ test-image: rootfs ## build the image and run it, by docker or without an engine
 .PHONY: test-prometheus
 test-prometheus: build ## let promtool and a real Prometheus read the metrics
 	test/prometheus/run
+
+.PHONY: test-arm64
+test-arm64: build-arm64 ## run that, by qemu where this is no arm64: service and agent
+	$(GO) test -count=1 -v ./test/arm64
 
 .PHONY: test-openstack
 test-openstack: compiler ## start a real OpenStack and let windsock observe it; installs it, on a Debian 12, as root
