@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"windsock/test/program"
 )
 
 // A reporter posts changes of one instance, one after the other, and keeps a ledger.
@@ -23,7 +26,7 @@ type reporter struct {
 var states = map[string]string{"FAIL DETECTED": "failed", "START DETECTED": "running"}
 
 // run posts until ctx ends or a post is not acknowledged.
-func (r *reporter) run(ctx context.Context, t *testing.T, s *server) {
+func (r *reporter) run(ctx context.Context, t *testing.T, s server) {
 	for ctx.Err() == nil {
 		word := []string{"FAIL DETECTED", "START DETECTED"}[r.k%2]
 		r.k++
@@ -58,7 +61,7 @@ func TestKilledWhilePosting(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "w.db")
 	monitor := receive(t)
 	s := start(t, "127.0.0.1:0", db)
-	addr := s.addr
+	addr := s.Addr
 	reporters := make([]*reporter, 8)
 	for i := range reporters {
 		reporters[i] = &reporter{instance: fmt.Sprint("web-", i), acked: map[int64]string{}, state: "unknown"}
@@ -72,7 +75,7 @@ func TestKilledWhilePosting(t *testing.T) {
 		for _, r := range reporters {
 			wg.Go(func() { r.run(ctx, t, s) })
 		}
-		kill := s.cmd.Process.Kill
+		kill := func() { s.Signal(os.Kill) }
 		switch delay := time.After(time.Duration(random.IntN(250)) * time.Millisecond); random.IntN(3) {
 		case 0:
 			<-delay
@@ -83,7 +86,7 @@ func TestKilledWhilePosting(t *testing.T) {
 			<-delay
 			monitor.next(func(answer func()) { answer(); kill() })
 		}
-		s.kill()
+		s.Kill()
 		killed = append(killed, time.Now())
 		cancel()
 		wg.Wait()
@@ -92,7 +95,7 @@ func TestKilledWhilePosting(t *testing.T) {
 			var i struct {
 				State string `json:"observed_state"`
 			}
-			s.must(t, "GET", "/api/instances/"+r.instance, nil, &i, 200)
+			s.Must(t, "GET", "/api/instances/"+r.instance, nil, &i, 200)
 			if i.State != r.state && (r.doubt == "" || i.State != r.doubt) {
 				t.Errorf("after kill %d: %s is %s, acknowledged was %s and in doubt %q", round, r.instance, i.State, r.state, r.doubt)
 			}
@@ -106,14 +109,14 @@ func TestKilledWhilePosting(t *testing.T) {
 	for _, r := range reporters {
 		due += len(r.acked)
 	}
-	eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
-	eventually(t, "the monitor has no backlog", func() bool {
+	program.Eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
+	program.Eventually(t, "the monitor has no backlog", func() bool {
 		var list struct {
 			Monitors []struct {
 				Delivery struct{ Backlog int }
 			}
 		}
-		s.must(t, "GET", "/api/monitors/list", nil, &list, 200)
+		s.Must(t, "GET", "/api/monitors/list", nil, &list, 200)
 		return len(list.Monitors) == 1 && list.Monitors[0].Delivery.Backlog == 0
 	})
 	order(t, monitor)
@@ -126,7 +129,7 @@ func TestKilledWhilePosting(t *testing.T) {
 
 	// A restart by itself tells nothing.
 	for range 3 {
-		s.interrupt()
+		s.Interrupt()
 		s = start(t, addr, db)
 	}
 	word := "FAIL DETECTED"
@@ -136,7 +139,7 @@ func TestKilledWhilePosting(t *testing.T) {
 	if out, err := s.report(t.Context(), "web-0", word); err != nil || !out.Changed {
 		t.Fatalf("after the restarts: %+v %v", out, err)
 	}
-	eventually(t, "the change after the restarts is told", func() bool { return len(monitor.all()) > told })
+	program.Eventually(t, "the change after the restarts is told", func() bool { return len(monitor.all()) > told })
 	if n := len(monitor.all()); n != told+1 {
 		t.Errorf("three restarts and one change made %d callbacks: %v", n-told, monitor.all()[told:])
 	}

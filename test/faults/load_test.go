@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"windsock/test/program"
 )
 
 // Fifty write whatever can be written, for a minute: nobody is told that the database is
@@ -42,7 +44,7 @@ func TestFiftyWriters(t *testing.T) {
 					{"GET", "/api/deployments/shop/instances?limit=20", nil},
 					{"GET", "/readyz", nil},
 				} {
-					status, err := s.call(t.Context(), c.method, c.path, c.body, nil)
+					status, err := s.Call(t.Context(), c.method, c.path, c.body, nil)
 					n.Add(1)
 					// The deployment hears of more sources than are kept: 409 is a fine answer.
 					if err != nil || status >= 400 && status != 409 {
@@ -75,7 +77,7 @@ func TestDiskFull(t *testing.T) {
 	refused := 0
 	for k := 0; refused < 20 && k < 100_000; k++ {
 		var o outcome
-		status, err := s.call(t.Context(), "POST", "/api/monitors/deployment/instance/web-1", m{"state": []string{"FAIL DETECTED", "START DETECTED"}[len(acked)%2], "source": "test"}, &o)
+		status, err := s.Call(t.Context(), "POST", "/api/monitors/deployment/instance/web-1", m{"state": []string{"FAIL DETECTED", "START DETECTED"}[len(acked)%2], "source": "test"}, &o)
 		switch {
 		case status == 503:
 			refused++
@@ -88,22 +90,22 @@ func TestDiskFull(t *testing.T) {
 	if refused == 0 {
 		t.Fatal("the disk never was full")
 	}
-	if status, _ := s.call(t.Context(), "GET", "/readyz", nil, nil); status != 503 {
+	if status, _ := s.Call(t.Context(), "GET", "/readyz", nil, nil); status != 503 {
 		t.Errorf("readyz with a full disk: %d, want 503", status)
 	}
-	s.must(t, "GET", "/livez", nil, nil, 200)
+	s.Must(t, "GET", "/livez", nil, nil, 200)
 
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "ready again", func() bool {
-		status, _ := s.call(t.Context(), "GET", "/readyz", nil, nil)
+	program.Eventually(t, "ready again", func() bool {
+		status, _ := s.Call(t.Context(), "GET", "/readyz", nil, nil)
 		return status == 200
 	})
 	if o, err := s.report(t.Context(), "web-1", []string{"FAIL DETECTED", "START DETECTED"}[len(acked)%2]); err != nil || !o.Changed {
 		t.Errorf("with room again: %+v %v", o, err)
 	}
-	s.kill()
+	s.Kill()
 	s = start(t, "127.0.0.1:0", filepath.Join(dir, "w.db"))
 	for after := int64(0); ; {
 		var page struct {
@@ -111,7 +113,7 @@ func TestDiskFull(t *testing.T) {
 				Seq int64 `json:"seq"`
 			} `json:"events"`
 		}
-		s.must(t, "GET", fmt.Sprintf("/api/events?limit=1000&after=%d", after), nil, &page, 200)
+		s.Must(t, "GET", fmt.Sprintf("/api/events?limit=1000&after=%d", after), nil, &page, 200)
 		if len(page.Events) == 0 {
 			break
 		}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"windsock/test/program"
 )
 
 // Stopped for some seconds while everybody posts and a callback is under way, as by a
@@ -28,15 +30,15 @@ func TestSuspended(t *testing.T) {
 		for _, r := range reporters {
 			wg.Go(func() { r.run(ctx, t, s) })
 		}
-		monitor.next(func(answer func()) { s.cmd.Process.Signal(syscall.SIGSTOP); answer() })
+		monitor.next(func(answer func()) { s.Signal(syscall.SIGSTOP); answer() })
 		<-time.After(3 * time.Second)
 		told := len(monitor.all())
-		s.cmd.Process.Signal(syscall.SIGCONT)
-		eventually(t, "it goes on", func() bool { return len(monitor.all()) >= told+100 })
+		s.Signal(syscall.SIGCONT)
+		program.Eventually(t, "it goes on", func() bool { return len(monitor.all()) >= told+100 })
 		cancel()
 		wg.Wait()
 	}
-	eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
+	program.Eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
 	order(t, monitor)
 	repeated(t, monitor, nil)
 }

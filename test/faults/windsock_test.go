@@ -3,159 +3,38 @@
 package faults
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"windsock/test/program"
 )
 
-// binary is the program under test.
-var binary string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "windsock-faults")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "windsock")
-	build := exec.Command("go", "build", "-tags", "sqlite_omit_load_extension osusergo netgo", "-o", binary, "windsock/cmd/windsock")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // A server is a windsock that runs in a process of its own.
-type server struct {
-	cmd  *exec.Cmd
-	addr string
-	done chan struct{} // closed when it has ended
+type server struct{ *program.Server }
 
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-var readyLine = regexp.MustCompile(`msg=ready.* address=http://(\S+)`)
-
-// start starts windsock on the database and returns when it says that it is ready.
-func start(t *testing.T, listen, db string, args ...string) *server {
+func start(t *testing.T, listen, db string, args ...string) server {
 	t.Helper()
-	s := &server{cmd: exec.Command(binary, append([]string{"serve", "--listen", listen, "--db", db}, args...)...), done: make(chan struct{})}
-	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.kill)
-	ready := make(chan string, 1)
-	go func() {
-		defer close(s.done)
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			s.mu.Lock()
-			fmt.Fprintln(&s.log, lines.Text())
-			s.mu.Unlock()
-			if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
-				ready <- m[1]
-			}
-		}
-		s.cmd.Wait()
-	}()
-	select {
-	case s.addr = <-ready:
-	case <-s.done:
-		t.Fatalf("windsock ended at once:\n%s", s.logged())
-	case <-time.After(time.Minute):
-		t.Fatalf("windsock is not ready after a minute:\n%s", s.logged())
-	}
-	return s
-}
-
-func (s *server) logged() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.String()
-}
-
-// kill ends it without a warning; interrupt asks it to stop. Both return when it has ended.
-func (s *server) kill()      { s.cmd.Process.Kill(); <-s.done }
-func (s *server) interrupt() { s.cmd.Process.Signal(os.Interrupt); <-s.done }
-
-// client gives up on a connection that was cut rather than try again.
-var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100, DisableKeepAlives: false}}
-
-// call sends v as JSON, if there is any, and decodes the answer into out, if there is any.
-func (s *server) call(ctx context.Context, method, path string, v, out any) (status int, err error) {
-	var body io.Reader
-	if v != nil {
-		data, err := json.Marshal(v)
-		if err != nil {
-			return 0, err
-		}
-		body = bytes.NewReader(data)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+path, body)
-	if err != nil {
-		return 0, err
-	}
-	if v != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return resp.StatusCode, err
-	}
-	if resp.StatusCode >= 500 {
-		return resp.StatusCode, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, data)
-	}
-	if out != nil {
-		err = json.Unmarshal(data, out)
-	}
-	return resp.StatusCode, err
-}
-
-// must calls and fails the test unless the status is one of want.
-func (s *server) must(t *testing.T, method, path string, v, out any, want ...int) {
-	t.Helper()
-	status, err := s.call(t.Context(), method, path, v, out)
-	for _, w := range want {
-		if err == nil && status == w {
-			return
-		}
-	}
-	t.Fatalf("%s %s: %d %v, want %v\n%s", method, path, status, err, want, s.logged())
+	return server{program.Serve(t, listen, db, args...)}
 }
 
 type m = map[string]any
 
-func (s *server) declare(t *testing.T, deployment string, instances ...string) {
+func (s server) declare(t *testing.T, deployment string, instances ...string) {
 	t.Helper()
-	s.must(t, "PUT", "/api/deployments/"+deployment, m{"flap": "off"}, nil, 200, 201)
+	s.Must(t, "PUT", "/api/deployments/"+deployment, m{"flap": "off"}, nil, 200, 201)
 	for _, id := range instances {
-		s.must(t, "PUT", "/api/instances/"+id, m{"deployment_id": deployment}, nil, 200, 201)
+		s.Must(t, "PUT", "/api/instances/"+id, m{"deployment_id": deployment}, nil, 200, 201)
 	}
 }
 
@@ -166,8 +45,8 @@ type outcome struct {
 }
 
 // report posts a detection; an error means that it was not acknowledged.
-func (s *server) report(ctx context.Context, instance, word string) (o outcome, err error) {
-	status, err := s.call(ctx, "POST", "/api/monitors/deployment/instance/"+instance, m{"state": word, "source": "test"}, &o)
+func (s server) report(ctx context.Context, instance, word string) (o outcome, err error) {
+	status, err := s.Call(ctx, "POST", "/api/monitors/deployment/instance/"+instance, m{"state": word, "source": "test"}, &o)
 	if err == nil && status != 200 {
 		err = fmt.Errorf("status %d", status)
 	}
@@ -238,24 +117,11 @@ func (r *receiver) all() []callback {
 }
 
 // register adds the receiver as a monitor.
-func (r *receiver) register(t *testing.T, s *server) {
+func (r *receiver) register(t *testing.T, s server) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(r.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.must(t, "POST", "/api/monitors/add", m{"version": "1", "address": host, "port": json.Number(port), "subjects": "instances"}, nil, 200, 201)
-}
-
-// eventually waits until ok, which it asks again and again, or fails the test.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	s.Must(t, "POST", "/api/monitors/add", m{"version": "1", "address": host, "port": json.Number(port), "subjects": "instances"}, nil, 200, 201)
 }
