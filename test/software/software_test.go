@@ -328,10 +328,12 @@ func TestUpdateAndDelete(t *testing.T) {
 	}
 	os.Remove(history)
 	s.Must(t, "PATCH", "/api/deployments/site", m{"expected_state": "gone"}, nil, 200)
-	program.Eventually(t, "the base is deleted", func() bool { c := s.components(t, "site")["base"]; return c.Action == "DELETE" && c.State == "complete" })
+	program.Eventually(t, "the base is deleted", func() bool {
+		c := s.components(t, "site")["base"]
+		return c.Action == "DELETE" && c.State == "complete"
+	})
 	got := lines(t, history)
 	if len(got) != 3 || got[0] != "web DELETE" || got[1] != "db DELETE" || got[2] != "base DELETE" {
 		t.Errorf("deleted: %q", got)
 	}
 }
-
