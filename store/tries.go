@@ -92,10 +92,12 @@ func (s *Store) Tries(ctx context.Context, monitorID string, f windsock.TryFilte
 }
 
 // Tries are kept for a time and, of each monitor, no more than so many that were taken,
-// and as many that were not, so that those do not make room for these.
+// and as many that were not, so that those do not make room for these. Of all together so
+// many are kept: with the longest answers, of 4 KiB, that is 1 GiB of disk.
 const (
-	triesAge  = 7 * 24 * time.Hour
-	triesKept = 500
+	triesAge   = 7 * 24 * time.Hour
+	triesKept  = 500
+	triesOfAll = 250_000
 )
 
 // pruneTries deletes what is no longer kept of the tries.
@@ -116,17 +118,17 @@ func (r *Retention) pruneTries(ctx context.Context) error {
 	})
 }
 
-// forgetTries deletes the first of the tries that are too old, and reports whether there
-// are more.
+// forgetTries deletes the first of the tries that are too old, or have too many newer
+// ones behind them, and reports whether there are more.
 func (s *Store) forgetTries(ctx context.Context) (more bool, err error) {
-	const old = ` FROM (SELECT id, at FROM tries ORDER BY id LIMIT ?) AS first WHERE at < ?`
+	const old = ` FROM (SELECT id, at FROM tries ORDER BY id LIMIT ?) AS first WHERE at < ? OR id <= (SELECT max(id) FROM tries) - ?`
 	var n int
 	cutoff := micros(s.now().Add(-triesAge))
-	if err := s.read.GetContext(ctx, &n, `SELECT count(*)`+old, pruneStep, cutoff); err != nil || n == 0 {
+	if err := s.read.GetContext(ctx, &n, `SELECT count(*)`+old, pruneStep, cutoff, triesOfAll); err != nil || n == 0 {
 		return false, unavailable(err)
 	}
 	return n == pruneStep, s.do(ctx, func(t *tx) error {
-		t.exec(`DELETE FROM tries WHERE id IN (SELECT id`+old+`)`, pruneStep, cutoff)
+		t.exec(`DELETE FROM tries WHERE id IN (SELECT id`+old+`)`, pruneStep, cutoff, triesOfAll)
 		return t.err
 	})
 }

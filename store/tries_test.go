@@ -178,3 +178,21 @@ func TestTriesOfAMonitorAreBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestTriesOfAllAreBounded(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, _ *clock) {
+		id := registered(t, s)
+		saveTries(t, s, id, tried(s, 1, "web-1", windsock.TryAway), tried(s, 2, "web-1", windsock.TryAway), tried(s, 3, "web-1", windsock.TryAway))
+		if _, err := s.write.Exec(`UPDATE tries SET id = ? WHERE seq = 3`, triesOfAll+1); err != nil { // as if so many had been made since
+			t.Fatal(err)
+		}
+		pass(t, keep(s, 1e6))
+		var kept []int64
+		for _, y := range tries(t, s, id, windsock.TryFilter{}).List {
+			kept = append(kept, y.Seq)
+		}
+		if diff := cmp.Diff([]int64{3, 2}, kept); diff != "" {
+			t.Errorf("kept (-want +got):\n%s", diff)
+		}
+	})
+}
