@@ -15,6 +15,7 @@ import (
 
 	"windsock"
 	"windsock/api"
+	"windsock/components"
 	"windsock/monitors"
 	"windsock/observer"
 	"windsock/store"
@@ -47,7 +48,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 
-	st, err := store.Open(ctx, opts.DB, store.Options{Logger: log, Metrics: store.NewMetrics(reg)})
+	st, err := store.Open(ctx, opts.DB, store.Options{Logger: log, Metrics: store.NewMetrics(reg), Planner: components.Planner{}})
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	observed(obs, opts.Providers, log)
 	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin, Grace: drain}
 	srv := &api.Server{
-		Store: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
+		Store: st, Software: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(),
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
 		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}, {Name: "observer", Beat: obs.Beat, Max: deadAfter}, {Name: "deliverer", Beat: dlv.Beat, Max: deadAfter}},
