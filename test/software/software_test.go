@@ -3,6 +3,7 @@
 package software
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,14 +30,21 @@ type m = map[string]any
 // A site is a windsock and the servers that it has agents on.
 type site struct {
 	*program.Server
-	dir    string
-	agents map[string]*program.Process
+	dir      string
+	deployed []string
+	agents   map[string]*program.Process
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	return &site{Server: program.Serve(t, "127.0.0.1:0", filepath.Join(dir, "windsock.db")), dir: dir, agents: map[string]*program.Process{}}
+	s := &site{Server: program.Serve(t, "127.0.0.1:0", filepath.Join(dir, "windsock.db")), dir: dir, agents: map[string]*program.Process{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.explain(t)
+		}
+	})
+	return s
 }
 
 // restart starts windsock again, which must have ended, where it was.
@@ -59,6 +67,7 @@ func (s *site) deploy(t *testing.T, id, template string, files map[string]string
 		instances[server] = instance(id, server)
 	}
 	s.Must(t, "POST", "/api/deployments", m{"id": id, "flap": "off", "deployable": added.ID, "parameters": parameters, "instances": instances}, nil, 201)
+	s.deployed = append(s.deployed, id)
 }
 
 func instance(deployment, server string) string { return deployment + "-" + server }
@@ -117,11 +126,6 @@ func (s *site) await(t *testing.T, deployment, state string) (reason string) {
 		State  string `json:"observed_state"`
 		Reason string
 	}
-	defer func() {
-		if t.Failed() {
-			s.explain(t, deployment)
-		}
-	}()
 	program.Eventually(t, deployment+" is "+state, func() bool {
 		s.Must(t, "GET", "/api/deployments/"+deployment, nil, &d, 200)
 		return d.State == state
@@ -130,9 +134,13 @@ func (s *site) await(t *testing.T, deployment, state string) (reason string) {
 }
 
 // explain logs all that there is to know.
-func (s *site) explain(t *testing.T, deployment string) {
-	for _, c := range s.components(t, deployment) {
-		t.Logf("%+v", c)
+func (s *site) explain(t *testing.T) {
+	for _, id := range s.deployed {
+		var graph struct{ Components []json.RawMessage }
+		s.Call(context.Background(), "GET", "/api/deployments/"+id+"/components", nil, &graph)
+		for _, c := range graph.Components {
+			t.Log(string(c))
+		}
 	}
 	t.Log("windsock:\n", s.Logged())
 	for id, a := range s.agents {
