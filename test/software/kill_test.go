@@ -118,7 +118,7 @@ func graph(parents [][]int, servers []string) string {
 		"group":   "script",
 		"inputs":  []m{{"name": "effects"}, {"name": "own"}, {"name": "given", "default": ""}},
 		"outputs": []m{{"name": "made"}},
-		"config":  "#!/bin/sh\nset -e\necho \"given $given\" >> \"$effects/$own\"\nprintf '<%s>' \"$own\" > \"$heat_outputs_path.made\"\n",
+		"config":  "#!/bin/sh\nset -e\nsleep 0.05\necho \"given $given\" >> \"$effects/$own\"\nprintf '<%s>' \"$own\" > \"$heat_outputs_path.made\"\n",
 	}}
 	for i := range parents {
 		given := []any{}
