@@ -243,6 +243,9 @@ func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target,
 	if err != nil {
 		return reply{failure: err.Error()}
 	}
+	if !d.mine() {
+		return reply{failure: errNotMine.Error(), trace: how}
+	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return reply{failure: clean(cause(err), t), trace: how}

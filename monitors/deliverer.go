@@ -77,6 +77,7 @@ type Deliverer struct {
 	Timeout   time.Duration     // of a request, from connecting to the end of its answer; default 10 s
 	Grace     time.Duration     // for requests under way when Run is to end; default 8 s
 	Rand      func() float64    // for jitter; default rand.Float64
+	Mine      func() bool       // whether it still is for us to call back, and for no other process; nil: always
 
 	calls  context.Context // every request's; outlives Run's by Grace
 	sends  *pool           // monitors for which a try is due
@@ -85,6 +86,7 @@ type Deliverer struct {
 	saver  *saver
 	byTLS  transports
 	pings  atomic.Int32 // under way
+	stop   func()       // ends all calls
 
 	at      atomic.Int64 // every event up to here was handed on; the reader's
 	beat    atomic.Pointer[time.Time]
@@ -99,22 +101,25 @@ type Deliverer struct {
 	byID map[string]*monitor
 }
 
-// Run delivers until ctx ends. Requests under way are then given Grace to end; what was
-// not delivered stays in the log.
+// Run delivers until ctx ends. Requests under way are then given Grace to end, unless it is
+// no longer for us to call back; what was not delivered stays in the log.
 func (d *Deliverer) Run(ctx context.Context) error {
-	d.prepare(ctx)
 	after := context.WithoutCancel(ctx) // what may outlive ctx for a while
-	calls, stopCalls := context.WithCancel(after)
+	d.calls, d.stop = context.WithCancel(after)
 	saving, stopSaving := context.WithCancel(after)
-	defer stopCalls()
+	defer d.stop()
 	defer stopSaving()
-	d.calls = calls
+	d.prepare(ctx)
+	defer d.Metrics.show(nil)
 	var saver sync.WaitGroup
 	saver.Go(func() { d.saver.run(saving) })
 
 	d.follow(ctx)
 
-	grace := time.AfterFunc(d.Grace, stopCalls)
+	grace := time.AfterFunc(d.Grace, d.stop)
+	if !d.mine() {
+		d.stop()
+	}
 	pools := []*pool{d.sends, d.probes, d.fills}
 	for _, p := range pools {
 		p.close()
@@ -133,7 +138,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	}
 	last, cancel := context.WithTimeout(after, lastSave)
 	defer cancel()
-	if err := d.saver.save(last); err != nil {
+	if err := d.saver.save(last); err != nil && d.mine() {
 		d.Logger.Error("could not save how far the monitors are; what was delivered since the last time is repeated at the next start", "error", err)
 	}
 	if t, ok := d.Transport.(interface{ CloseIdleConnections() }); ok {
@@ -145,7 +150,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 
 func (d *Deliverer) prepare(ctx context.Context) {
 	if d.Transport == nil {
-		d.Transport = NewTransport(d.Guard)
+		t := NewTransport(d.Guard)
+		t.DialContext = d.gated(t.DialContext)
+		d.Transport = t
 	}
 	if d.Rand == nil {
 		d.Rand = rand.Float64
@@ -177,6 +184,17 @@ func (d *Deliverer) Beat() time.Time {
 		return *t
 	}
 	return time.Time{}
+}
+
+// Deliveries returns how the callbacks to those of the monitors go that are there.
+func (d *Deliverer) Deliveries(_ context.Context, monitorIDs []string) map[string]windsock.Delivery {
+	known := make(map[string]windsock.Delivery, len(monitorIDs))
+	for _, id := range monitorIDs {
+		if how, ok := d.Delivery(id); ok {
+			known[id] = how
+		}
+	}
+	return known
 }
 
 // Delivery returns how the callbacks to one monitor go, if it is there.
@@ -445,6 +463,10 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	defer cancel()
 	m.mu.Lock()
 	m.inLine = false
+	if d.calls.Err() != nil { // nothing is sent any more
+		m.mu.Unlock()
+		return false
+	}
 	if line != d.lineOf(m) {
 		d.wake(m)
 		m.mu.Unlock()

@@ -73,6 +73,11 @@ type Targets struct {
 type Guard struct {
 	Targets
 	Self netip.AddrPort // where our own API listens. It is never called; on loopback, Internal has loopback called
+
+	// Others returns where other processes of this windsock listen, of which the same is
+	// true. It is asked before each connection; nil: there are none.
+	Others func(context.Context) ([]netip.AddrPort, error)
+	others []netip.AddrPort
 }
 
 // blocked is why an address is not called. It names the kind, never the address.
@@ -87,10 +92,16 @@ func (g Guard) dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout:  3 * time.Second,
 		Resolver: &net.Resolver{PreferGo: true},
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		ControlContext: func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
 				return blocked("no IP address")
+			}
+			g := g
+			if g.Others != nil {
+				if g.others, err = g.Others(ctx); err != nil {
+					return blocked("whether it is our own API cannot be told now")
+				}
 			}
 			if why := g.refusal(to); why != "" {
 				return blocked(why)
@@ -108,7 +119,9 @@ func (g Guard) refusal(to netip.AddrPort) string {
 	switch {
 	case slices.ContainsFunc(g.Deny, func(r Rule) bool { return r.matches(ip, port) || embeds && r.matches(inner, port) }):
 		return "denied by the settings"
-	case port == g.Self.Port() && (onThisHost(ip) || embeds && onThisHost(inner)):
+	case g.ourOwn(port, func(own netip.Addr) bool {
+		return ip == own || onThisHost(ip) || embeds && (inner == own || onThisHost(inner))
+	}):
 		return "our own API"
 	case slices.ContainsFunc(g.Allow, func(r Rule) bool { return r.matches(ip, port) }):
 		return ""
@@ -124,11 +137,23 @@ func (g Guard) refusal(to netip.AddrPort) string {
 	case kind == nil && strict && ip.Is6() && !globalIPv6.Contains(ip):
 		return "not global"
 	case kind == nil,
-		kind.name == loopback && !strict && g.Self.Addr().IsLoopback(),
+		kind.name == loopback && !strict && g.onLoopback(),
 		kind.strict && !strict:
 		return ""
 	}
 	return kind.name
+}
+
+// ourOwn reports whether one of us listens on a port of an address that is.
+func (g Guard) ourOwn(port uint16, is func(netip.Addr) bool) bool {
+	return slices.ContainsFunc(append(g.others, g.Self), func(own netip.AddrPort) bool {
+		return port == own.Port() && is(own.Addr().Unmap())
+	})
+}
+
+// onLoopback reports whether all of us listen there.
+func (g Guard) onLoopback() bool {
+	return g.Self.Addr().IsLoopback() && !slices.ContainsFunc(g.others, func(own netip.AddrPort) bool { return !own.Addr().IsLoopback() })
 }
 
 // onThisHost reports whether an address is one of this host.

@@ -111,6 +111,58 @@ func TestLoopbackIsCalledWhileTheAPIIsThere(t *testing.T) {
 	}
 }
 
+// What holds of where we listen holds of where other processes of this windsock do.
+func TestOtherProcessesOfOurs(t *testing.T) {
+	at := func(list ...string) (all []netip.AddrPort) {
+		for _, a := range list {
+			all = append(all, netip.MustParseAddrPort(a))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		others   []netip.AddrPort
+		to, want string
+	}{
+		{at("127.0.0.1:8081"), "127.0.0.1:8081", "our own API"},
+		{at("127.0.0.1:8081"), "127.0.0.1:9090", ""},
+		{at("127.0.0.1:8082", "0.0.0.0:8081"), "127.0.0.1:8081", "our own API"},
+		{at("127.0.0.1:8082", "0.0.0.0:8081"), "127.0.0.1:9090", "loopback"},
+		{at("10.0.0.1:8081"), "10.0.0.1:8081", "our own API"},
+		{at("10.0.0.1:8081"), "10.0.0.1:9090", ""},
+	} {
+		g := Guard{Self: netip.MustParseAddrPort("127.0.0.1:8080"), others: c.others}
+		if got := g.refusal(netip.MustParseAddrPort(c.to)); got != c.want {
+			t.Errorf("others at %v: %s is refused as %q, want %q", c.others, c.to, got, c.want)
+		}
+	}
+}
+
+// Who the others are is asked before each connection; when that cannot be told, nobody is called.
+func TestTheOthersAreAskedFor(t *testing.T) {
+	r := newReceiver(t, nil)
+	own := netip.MustParseAddrPort(strings.TrimPrefix(r.URL, "http://"))
+	for name, c := range map[string]struct {
+		others []netip.AddrPort
+		err    error
+		want   string
+	}{
+		"it is one of them":   {[]netip.AddrPort{own}, nil, "blocked_address: our own API"},
+		"it cannot be told":   {nil, errors.ErrUnsupported, "blocked_address: whether it is our own API cannot be told now"},
+		"it is none of these": {[]netip.AddrPort{onLoopback}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Guard{Self: onLoopback, Others: func(context.Context) ([]netip.AddrPort, error) { return c.others, c.err }}.dialer()
+			conn, err := d.DialContext(t.Context(), "tcp", own.String())
+			if err == nil {
+				conn.Close()
+			}
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 // Whatever addresses this host has, the port of the API is not called at any of them.
 func TestOurOwnAPIIsRefusedAtEveryAddressOfThisHost(t *testing.T) {
 	addrs, err := net.InterfaceAddrs()
