@@ -27,6 +27,14 @@ type Metrics struct {
 	hints   *prometheus.CounterVec
 }
 
+// rest has them show that nothing is looked at.
+func (m *Metrics) rest() {
+	m.watched.Set(0)
+	for _, v := range []*prometheus.GaugeVec{m.up, m.things, m.unknown, m.heard} {
+		v.Reset()
+	}
+}
+
 // NewMetrics registers the observer's metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)

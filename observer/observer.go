@@ -93,6 +93,7 @@ func (o *Observer) Run(ctx context.Context) error {
 	}
 	o.checks.open(ctx)
 	defer o.checks.close()
+	defer o.Metrics.rest()
 
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -526,7 +526,12 @@ func TestMetrics(t *testing.T) {
 	o := newObserver(m)
 	o.Metrics = NewMetrics(reg)
 	o.Look = new(diary).look
-	bubble(t, o, func(t *testing.T) { pass(time.Minute + time.Second/2) })
+	bubble(t, o, func(t *testing.T) {
+		pass(time.Minute + time.Second/2)
+		if n := testutil.ToFloat64(o.Metrics.watched); n != 1 {
+			t.Errorf("windsock_probes is %v, want 1", n)
+		}
+	})
 	problems, err := testutil.GatherAndLint(reg)
 	if err != nil || len(problems) > 0 {
 		t.Error(err, problems)
@@ -545,7 +550,7 @@ windsock_probe_results_total{result="unknown",type="http"} 0
 windsock_probe_results_total{result="unknown",type="tcp"} 0
 # HELP windsock_probes Instances that are looked at by a probe.
 # TYPE windsock_probes gauge
-windsock_probes 1
+windsock_probes 0
 # HELP windsock_probes_inflight Looks that are under way.
 # TYPE windsock_probes_inflight gauge
 windsock_probes_inflight 0
