@@ -2,14 +2,15 @@ package store
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"windsock"
 )
 
 // How often the clock looks whether the next deadline has passed, which it has at hand;
-// and how often it looks for what other processes did, and notes that we are alive, which
-// bounds by how much a deadline may be shifted too far after a crash.
+// and how often it reads that anew, and we note that we are alive, which bounds by how
+// much a deadline may be shifted too far after a crash.
 const (
 	tickEvery  = 250 * time.Millisecond
 	aliveEvery = 2 * time.Second
@@ -18,14 +19,30 @@ const (
 // dueAtOnce is how many passed deadlines are settled in one transaction.
 const dueAtOnce = 1000
 
-// Run has passed deadlines take effect, through the same door as everything that was
-// observed, until ctx ends. It returns nil.
+// Run has passed deadlines take effect while no other process does, and keeps the leases
+// of this one, until ctx ends and they are given up. It returns nil.
 func (s *Store) Run(ctx context.Context) error {
+	present, leave := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { s.watch(present) })
+	wg.Go(func() { s.attend(present) })
+	err := s.Lead(ctx, windsock.UnitClock, func(ctx context.Context, _ *Term) error { return s.clock(ctx) })
+	for left := s.terms.left.wait(); len(s.held()) > 0; left = s.terms.left.wait() {
+		<-left
+	}
+	leave()
+	wg.Wait()
+	return err
+}
+
+// clock has passed deadlines take effect, through the same door as everything that was
+// observed, until ctx ends. It returns nil.
+func (s *Store) clock(ctx context.Context) error {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
-	var alive time.Time
+	var looked time.Time
 	for failing := false; ; {
-		err := s.tick(ctx, &alive)
+		err := s.tick(ctx, &looked)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -48,22 +65,16 @@ func (s *Store) Run(ctx context.Context) error {
 // Beat is when Run last went round without an error; zero: never.
 func (s *Store) Beat() time.Time { return fromMicros(s.beat.Load()) }
 
-func (s *Store) tick(ctx context.Context, alive *time.Time) error {
+func (s *Store) tick(ctx context.Context, looked *time.Time) error {
 	now := s.now()
-	if now.Sub(*alive).Abs() >= aliveEvery {
-		if err := s.look(ctx); err != nil {
-			return err
-		}
+	if s.stirred.Swap(false) || now.Sub(*looked).Abs() >= aliveEvery {
 		if err := s.lookAhead(ctx); err != nil {
 			return err
 		}
 		if err := s.forget(ctx); err != nil {
 			return err
 		}
-		if err := s.markAlive(ctx); err != nil {
-			return err
-		}
-		*alive = now
+		*looked = now
 	}
 	if next := s.deadline.Load(); next == 0 || next > micros(now) {
 		return nil

@@ -124,9 +124,7 @@ func (s *Store) commit(ops []*op) {
 }
 
 func (s *Store) transact(ops []*op) (written bool, err error) {
-	// Without a context that can end: the driver would start a goroutine for each
-	// statement to watch it. What bounds a statement is the busy timeout.
-	sqltx, err := s.write.BeginTxx(context.Background(), nil)
+	sqltx, err := begin(s.write)
 	if err != nil {
 		return false, err
 	}
@@ -158,6 +156,9 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	}
 	if err := sqltx.Commit(); err != nil {
 		return false, err
+	}
+	if !s.neighbours.alone() {
+		s.neighbours.ring()
 	}
 	if len(t.events) > 0 {
 		s.failedAt.Store(0)
@@ -204,7 +205,7 @@ func (t *tx) at(now time.Time) { t.now, t.micros = now, micros(now) }
 
 // one runs an op that is not a record; when it fails, alone.
 func (t *tx) one(o *op) {
-	if o.err = o.ctx.Err(); o.err != nil {
+	if o.err = t.admit(o); o.err != nil {
 		return
 	}
 	t.at(o.now)

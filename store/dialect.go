@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/mattn/go-sqlite3"
@@ -25,9 +26,9 @@ const readers = 4
 // and then writes cannot wait for it (its snapshot is stale) and fails within
 // microseconds. FULL makes a commit survive a power cut. SQLite need not lock a
 // connection, as database/sql lets one goroutine at a time have it. A file that is made
-// anew can give room back (see giveBack).
+// anew can give room back (see giveBack). For the busy timeout see inTurn.
 func writerDSN(path string) string {
-	return dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=128&_mutex=no")
+	return dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=1&_stmt_cache_size=128&_mutex=no")
 }
 
 // readerDSN opens the file for reading.
@@ -47,6 +48,40 @@ func connect(dsn string, conns int) (*sqlx.DB, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil
+}
+
+// patience is how long a transaction waits to begin while other processes write.
+const patience = 5 * time.Second
+
+// inTurn has f try again while others write. SQLite would ask whether it may in ever longer
+// pauses, between which a process that writes all the time leaves it no chance; so it is
+// told to wait for a millisecond, and is asked again.
+func inTurn(f func() error) error {
+	for start := time.Now(); ; {
+		var e sqlite3.Error
+		if err := f(); !errors.As(err, &e) || e.Code != sqlite3.ErrBusy || time.Since(start) > patience {
+			return err
+		}
+	}
+}
+
+// begin starts a transaction of the one that writes. It has no context that can end: the
+// driver would start a goroutine for each statement to watch it. What bounds a statement
+// is that it waits for nobody.
+func begin(db *sqlx.DB) (*sqlx.Tx, error) {
+	var tx *sqlx.Tx
+	err := inTurn(func() (err error) {
+		tx, err = db.BeginTxx(context.Background(), nil)
+		return err
+	})
+	return tx, err
+}
+
+// version is another number than before once anybody committed something. To ask takes
+// 5 µs; with a context that can end, twice as long.
+func (s *Store) version() (v int64, err error) {
+	err = s.eye.Get(&v, `PRAGMA data_version`)
+	return v, unavailable(err)
 }
 
 // inSet is a condition on a column that takes one argument, made by set. One argument,

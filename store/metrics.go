@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (m *Metrics) watch(s *Store) {
 		return
 	}
 	m.watched.Do(func() {
-		m.reg.MustRegister(states{s}, spans{s}, hooks{s}, logSize{s},
+		m.reg.MustRegister(states{s}, spans{s}, hooks{s}, logSize{s}, leases{s},
 			collectors.NewDBStatsCollector(s.write.DB, "write"), collectors.NewDBStatsCollector(s.read.DB, "read"))
 	})
 }
@@ -93,6 +94,9 @@ const (
 func (states) Describe(ch chan<- *prometheus.Desc) { ch <- statesDesc }
 
 func (c states) Collect(ch chan<- prometheus.Metric) {
+	if !c.tells() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	pools, err := c.Pools(ctx)
@@ -139,6 +143,9 @@ var (
 func (logSize) Describe(ch chan<- *prometheus.Desc) { ch <- logEventsDesc; ch <- logOldestDesc }
 
 func (c logSize) Collect(ch chan<- prometheus.Metric) {
+	if !c.tells() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var at []int64
@@ -156,4 +163,29 @@ func (c logSize) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(logEventsDesc, prometheus.GaugeValue, float64(l.Head-l.Pruned))
 	ch <- prometheus.MustNewConstMetric(logOldestDesc, prometheus.GaugeValue, oldest)
+}
+
+// tells reports whether it is this process that shows what all would show alike: whoever
+// adds up all processes is to count it once.
+func (s *Store) tells() bool { return s.neighbours.alone() || s.holds(windsock.UnitClock) }
+
+// leases collects what this process holds, of what it would.
+type leases struct{ *Store }
+
+var leaseDesc = prometheus.NewDesc("windsock_lease_held",
+	"1 if this process does what only one does at a time, 0 if it waits to.", []string{"unit"}, nil)
+
+func (leases) Describe(ch chan<- *prometheus.Desc) { ch <- leaseDesc }
+
+func (c leases) Collect(ch chan<- prometheus.Metric) {
+	c.terms.mu.Lock()
+	units := maps.Clone(c.terms.units)
+	c.terms.mu.Unlock()
+	for unit := range units {
+		held := 0.0
+		if c.holds(unit) {
+			held = 1
+		}
+		ch <- prometheus.MustNewConstMetric(leaseDesc, prometheus.GaugeValue, held, unit)
+	}
 }

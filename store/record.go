@@ -36,7 +36,7 @@ func (t *tx) record(ops []*op) {
 	w := t.work()
 	w.loadSubjects(ops)
 	for _, o := range ops {
-		if o.err = o.ctx.Err(); o.err != nil {
+		if o.err = t.admit(o); o.err != nil {
 			continue
 		}
 		t.at(o.now)

@@ -32,6 +32,9 @@ var spansDesc = prometheus.NewDesc("windsock_deployment_state_seconds_total",
 func (spans) Describe(ch chan<- *prometheus.Desc) { ch <- spansDesc }
 
 func (c spans) Collect(ch chan<- prometheus.Metric) {
+	if !c.tells() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var rows []struct {

@@ -33,6 +33,9 @@ type Options struct {
 	Metrics *Metrics         // default: none are kept
 	Planner Planner          // nil: there are no deployables
 	Key     []byte           // of signal tokens; nil: that of the file beside the database, which is made when it is missing
+
+	Name  string          // of this process, and its roles, for others to read
+	Roles []windsock.Role // default: all
 }
 
 // Store is one database. Its methods may be called by any number of goroutines.
@@ -40,6 +43,7 @@ type Store struct {
 	Options
 	write *sqlx.DB // one connection, whose transactions are immediate
 	read  *sqlx.DB
+	eye   *sqlx.DB // one connection, that watches the others
 	logID string
 
 	queue    queue        // what waits for the next commit
@@ -49,6 +53,14 @@ type Store struct {
 	beat     atomic.Int64 // when Run last went round
 	news     broadcast    // wakes those who wait for events
 	work     waiters      // those who wait for what an instance is to run
+
+	id         int64 // of this process
+	opened     time.Time
+	neighbours neighbours
+	terms      terms
+	deaf       bool        // hears no bell; a test in virtual time would wait for it for ever
+	stirred    atomic.Bool // another process committed something since the clock last looked
+	moved      broadcast   // wakes those who wait for that
 }
 
 // Open opens the database in the file path and brings its schema up to date. It
@@ -63,13 +75,16 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Roles == nil {
+		o.Roles = windsock.Roles
+	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
-	s := &Store{Options: o, news: newBroadcast()}
+	s := &Store{Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), terms: terms{held: map[*Term]struct{}{}, units: map[string]bool{}, left: newBroadcast()}}
 	err := s.open(ctx, path)
 	if err != nil {
 		s.Close()
@@ -82,10 +97,13 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 func (s *Store) LogID() string { return s.logID }
 
 func (s *Store) open(ctx context.Context, path string) (err error) {
+	if s.neighbours, err = meet(path); err != nil {
+		return err
+	}
 	if s.write, err = connect(writerDSN(path), 1); err != nil {
 		return err
 	}
-	if err = migrate(ctx, s.write); err != nil {
+	if err = inTurn(func() error { return s.migrate(ctx) }); err != nil {
 		return err
 	}
 	if s.read, err = connect(readerDSN(path), readers); err != nil { // after the file and its schema are there
@@ -96,17 +114,25 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 			return err
 		}
 	}
+	if s.eye, err = connect(readerDSN(path), 1); err != nil {
+		return err
+	}
 	s.Metrics.watch(s)
 	return s.resume(ctx)
 }
 
-// migrate applies the migrations that are missing, each in its own transaction.
-func migrate(ctx context.Context, db *sqlx.DB) error {
+// migrate applies the migrations that are missing, each in its own transaction, while no
+// other process does.
+func (s *Store) migrate(ctx context.Context) error {
+	if err := s.neighbours.begin(); err != nil {
+		return err
+	}
+	defer s.neighbours.end()
 	files, err := fs.Sub(migrations, "migrations/sqlite")
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db.DB, files)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.write.DB, files)
 	if err != nil {
 		return err
 	}
@@ -121,7 +147,8 @@ func migrate(ctx context.Context, db *sqlx.DB) error {
 	return err
 }
 
-// resume reads where the log stands and shifts the deadlines by our own down time.
+// resume reads where the log stands and shifts the deadlines by our own down time, if no
+// other process was up.
 func (s *Store) resume(ctx context.Context) error {
 	return s.do(ctx, func(t *tx) error {
 		now := t.micros
@@ -132,7 +159,7 @@ func (s *Store) resume(ctx context.Context) error {
 		}
 		t.get(&l, `SELECT id, alive_at FROM log`)
 		s.logID = l.ID
-		if down := now - l.AliveAt; down > 0 {
+		if down := now - l.AliveAt; down > 0 && s.neighbours.alone() {
 			t.exec(`UPDATE evidence SET expires_at = expires_at + ? WHERE expires_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE evidence SET stale_at = stale_at + ? WHERE stale_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE instances SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
@@ -146,6 +173,7 @@ func (s *Store) resume(ctx context.Context) error {
 			t.exec(`UPDATE providers SET lost_at = lost_at + ? WHERE lost_at > ?`, down, l.AliveAt)
 		}
 		t.alive()
+		t.join()
 		return t.err
 	})
 }
@@ -155,11 +183,19 @@ func (s *Store) resume(ctx context.Context) error {
 func (s *Store) Close() error {
 	var errs []error
 	if s.read != nil {
-		errs = append(errs, s.markAlive(context.Background()), s.read.Close())
+		errs = append(errs, s.do(context.Background(), func(t *tx) error {
+			t.alive()
+			t.leave()
+			return t.err
+		}), s.read.Close())
+	}
+	if s.eye != nil {
+		errs = append(errs, s.eye.Close())
 	}
 	if s.write != nil {
 		errs = append(errs, s.write.Close())
 	}
+	errs = append(errs, s.neighbours.leave()) // the last: until then we are there
 	return errors.Join(errs...)
 }
 

@@ -111,7 +111,7 @@ func told(t *testing.T, s *Store, after int64) (list []string) {
 
 func TestEveryConnectionHasItsOptions(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, _ *clock) {
-		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "5000"}
+		want := map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "1"}
 		for pragma, value := range want {
 			var got string
 			if err := s.write.Get(&got, "PRAGMA "+pragma); err != nil || got != value {
