@@ -74,6 +74,9 @@ func (s *Store) tick(ctx context.Context, looked *time.Time) error {
 		if err := s.forget(ctx); err != nil {
 			return err
 		}
+		if err := s.forgetQuestions(ctx); err != nil {
+			return err
+		}
 		*looked = now
 	}
 	if next := s.deadline.Load(); next == 0 || next > micros(now) {

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"windsock"
+)
+
+// One process asks another by a row that the other reads, and writes the answer into.
+const (
+	maxQuestions  = 256              // that wait at once, for one unit
+	maxQuestion   = 16 << 20         // bytes
+	nobodyAfter   = 5 * time.Second  // that nobody works on it
+	questionLasts = 10 * time.Minute // at most
+)
+
+// Ask asks the process that holds the lease of a unit, and waits for its answer until ctx
+// ends. It returns windsock.ErrNobody when none holds it, or that one is silent.
+func (s *Store) Ask(ctx context.Context, unit, question string) (answer string, err error) {
+	if len(question) > maxQuestion {
+		return "", fmt.Errorf("%d bytes are asked: %w", len(question), windsock.ErrTooMany)
+	}
+	switch fence, err := s.atWork(ctx, unit); {
+	case err != nil:
+		return "", err
+	case fence == 0:
+		return "", fmt.Errorf("%s: %w", unit, windsock.ErrNobody)
+	}
+	until := time.Now().Add(questionLasts)
+	if d, ok := ctx.Deadline(); ok && d.Before(until) {
+		until = d
+	}
+	var id int64
+	err = s.do(ctx, func(t *tx) error {
+		var waiting int
+		t.get(&waiting, `SELECT count(*) FROM questions WHERE name = ?`, unit)
+		if waiting >= maxQuestions {
+			return fmt.Errorf("%d questions wait for %s: %w", waiting, unit, windsock.ErrTooMany)
+		}
+		t.get(&id, `INSERT INTO questions (name, body, until) VALUES (?, ?, ?) RETURNING id`, unit, question, t.micros+time.Until(until).Microseconds())
+		t.dirty = true
+		return t.err
+	})
+	if err != nil {
+		return "", err
+	}
+	answer, err = s.await(ctx, id, unit, until)
+	forgotten := s.do(context.WithoutCancel(ctx), func(t *tx) error {
+		t.exec(`DELETE FROM questions WHERE id = ?`, id)
+		return t.err
+	})
+	if err == nil {
+		err = forgotten
+	}
+	return answer, err
+}
+
+// atWork returns the fence of who holds the lease of a unit and is there; 0: nobody.
+func (s *Store) atWork(ctx context.Context, unit string) (fence int64, err error) {
+	l, err := s.lease(ctx, unit)
+	if err != nil || l.Holder == 0 || l.Holder != s.id && !s.neighbours.there(l.Holder) {
+		return 0, err
+	}
+	return l.Fence, nil
+}
+
+// await waits for the answer to a question.
+func (s *Store) await(ctx context.Context, id int64, unit string, until time.Time) (string, error) {
+	for worked := time.Now(); time.Now().Before(until); {
+		moved := s.moved.wait()
+		var now []struct {
+			Taken  int64  `db:"taken"`
+			Answer string `db:"answer"`
+		}
+		if err := (reader{ctx, s.read}).query(&now, `SELECT taken, answer FROM questions WHERE id = ?`, id); err != nil {
+			return "", err
+		}
+		fence, err := s.atWork(ctx, unit)
+		switch {
+		case err != nil:
+			return "", err
+		case len(now) == 0:
+			return "", context.DeadlineExceeded
+		case now[0].Answer != "":
+			return now[0].Answer, nil
+		case fence != 0 && fence == now[0].Taken:
+			worked = time.Now()
+		case time.Since(worked) >= nobodyAfter:
+			return "", fmt.Errorf("%s: %w", unit, windsock.ErrNobody)
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-moved:
+		}
+	}
+	return "", context.DeadlineExceeded
+}
+
+// Answer has what others ask the holder of a unit, which this process is by the term m,
+// answered until ctx ends, each question by itself. No answer is empty.
+func (s *Store) Answer(ctx context.Context, m *Term, answer func(ctx context.Context, question string) string) error {
+	var under sync.WaitGroup
+	defer under.Wait()
+	for ctx.Err() == nil {
+		moved := s.moved.wait()
+		asked, err := s.takeQuestions(ctx, m)
+		if err != nil && ctx.Err() == nil {
+			s.Logger.Warn("what other processes ask cannot be read", "error", err)
+		}
+		for _, q := range asked {
+			under.Go(func() { s.answer(ctx, q.ID, answer(ctx, q.Body)) })
+		}
+		select {
+		case <-ctx.Done():
+		case <-moved:
+		}
+	}
+	return nil
+}
+
+type question struct {
+	ID   int64  `db:"id"`
+	Body string `db:"body"`
+}
+
+// takeQuestions returns those that nobody works on.
+func (s *Store) takeQuestions(ctx context.Context, m *Term) (list []question, err error) {
+	const open = ` FROM questions WHERE name = ? AND taken <> ? AND answer = ''`
+	var waiting bool
+	if err := s.read.GetContext(ctx, &waiting, `SELECT EXISTS (SELECT 1`+open+`)`, m.unit, m.fence); err != nil || !waiting {
+		return nil, unavailable(err)
+	}
+	err = s.do(ctx, func(t *tx) error {
+		t.all(&list, `SELECT id, body`+open+` ORDER BY id`, m.unit, m.fence)
+		for _, q := range list {
+			t.exec(`UPDATE questions SET taken = ? WHERE id = ?`, m.fence, q.ID)
+		}
+		return t.err
+	})
+	return list, err
+}
+
+func (s *Store) answer(ctx context.Context, id int64, text string) {
+	err := s.do(ctx, func(t *tx) error {
+		t.exec(`UPDATE questions SET answer = ? WHERE id = ?`, text, id)
+		return t.err
+	})
+	if err != nil && ctx.Err() == nil {
+		s.Logger.Warn("another process cannot be answered", "error", err)
+	}
+}
+
+// forgetQuestions deletes those for whose answer nobody waits any more.
+func (s *Store) forgetQuestions(ctx context.Context) error {
+	const over = ` FROM questions WHERE until < ?`
+	var any bool
+	now := micros(s.now())
+	if err := s.read.GetContext(ctx, &any, `SELECT EXISTS (SELECT 1`+over+`)`, now); err != nil || !any {
+		return unavailable(err)
+	}
+	return s.do(ctx, func(t *tx) error {
+		t.exec(`DELETE`+over, now)
+		return t.err
+	})
+}
