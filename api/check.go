@@ -64,6 +64,8 @@ func (s *Server) checkInstance(w http.ResponseWriter, r *http.Request) error {
 	linger(w, checkTime)
 	looks, err := s.Checker.Check(r.Context(), placeOf(&i))
 	switch {
+	case errors.Is(err, windsock.ErrNobody):
+		return errNoObserver
 	case errors.Is(err, windsock.ErrTooMany):
 		return fmt.Errorf("too many wait for a look: %w", windsock.ErrUnavailable)
 	case err != nil:
@@ -101,7 +103,10 @@ func (s *Server) checkDeployment(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	all, err := s.Checker.CheckAll(ctx, places)
-	if err != nil {
+	switch {
+	case errors.Is(err, windsock.ErrNobody):
+		return errNoObserver
+	case err != nil:
 		return err
 	}
 	body := struct {

@@ -108,6 +108,7 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("GET", "/api/providers/static/listing?limit=1", "").want(200)
 	s.call("GET", "/api/pools", "").want(200)
 	s.call("GET", "/api/events?after=0&limit=1000&wait=1s", "").want(200)
+	s.call("GET", "/api/replicas", "").want(200)
 	s.call("GET", "/livez", "").want(200)
 	s.call("GET", "/readyz", "").want(200)
 	s.call("GET", "/metrics", "").want(200)

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	maxWait   = time.Minute      // of a long poll
-	heartbeat = 15 * time.Second // of a stream
+	maxWait   = time.Minute            // of a long poll
+	heartbeat = 15 * time.Second       // of a stream
+	hearsay   = 250 * time.Millisecond // within which the store hears of what another process committed
 )
 
 var eventTypes = []windsock.EventType{
@@ -53,6 +54,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		} else if !q.Has("after") {
 			after = head // only news
 		}
+	}
+	if after > head { // another process may have told of it just now
+		wait, cancel := context.WithTimeout(r.Context(), hearsay)
+		s.Store.Wait(wait, after-1)
+		cancel()
+		head = s.Store.Head()
 	}
 	if after > head {
 		return windsock.Invalid(field, "the newest event is %d, got %d", head, after)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -41,7 +42,7 @@ func (s *Server) addMonitor(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", "/api/monitors/"+m.ID)
 	w.Header().Set("Cache-Control", "no-store")
-	return answer(w, status, added{success, s.overlay(m.Monitor), string(m.Made)})
+	return answer(w, status, added{success, s.overlaid(r.Context(), m.Monitor), string(m.Made)})
 }
 
 // rotation is what POST /api/monitors/{id}/secret takes.
@@ -126,9 +127,7 @@ func (s *Server) listMonitors(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for i := range monitors {
-		monitors[i] = s.overlay(monitors[i])
-	}
+	s.overlay(r.Context(), monitors)
 	next := nextPage(w, r, monitors, limit, func(m *windsock.Monitor) string { return m.ID })
 	return represent(w, r, http.StatusOK, struct {
 		Result   string             `json:"result"`
@@ -142,7 +141,7 @@ func (s *Server) showMonitor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return at("id", err)
 	}
-	return represent(w, r, http.StatusOK, s.overlay(m))
+	return represent(w, r, http.StatusOK, s.overlaid(r.Context(), m))
 }
 
 func (s *Server) pauseMonitor(w http.ResponseWriter, r *http.Request) error {
@@ -150,7 +149,7 @@ func (s *Server) pauseMonitor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return at("id", err)
 	}
-	return answer(w, http.StatusOK, added{Result: success, Monitor: s.overlay(m)})
+	return answer(w, http.StatusOK, added{Result: success, Monitor: s.overlaid(r.Context(), m)})
 }
 
 // resumption is what POST /api/monitors/{id}/resume takes, if it has a body at all.
@@ -180,31 +179,45 @@ func (s *Server) resumeMonitor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return at("id", err)
 	}
-	return answer(w, http.StatusOK, added{Result: success, Monitor: s.overlay(resumed)})
+	return answer(w, http.StatusOK, added{Result: success, Monitor: s.overlaid(r.Context(), resumed)})
 }
 
-// overlay adds how the callbacks go, as the deliverer knows it. Whether the monitor is
+// overlay adds how the callbacks to monitors go, as the deliverer knows it. Whether one is
 // paused or pending the store knows first.
-func (s *Server) overlay(m windsock.Monitor) windsock.Monitor {
+func (s *Server) overlay(ctx context.Context, list []windsock.Monitor) {
 	if s.Deliveries == nil {
-		return m
+		return
 	}
-	d, ok := s.Deliveries.Delivery(m.ID)
-	if !ok {
-		return m
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
 	}
-	d.PausedBy = m.Delivery.PausedBy
-	switch {
-	case held(m.Delivery.State):
-		d.State = m.Delivery.State
-	case !held(d.State):
-	case d.Backlog > 0:
-		d.State = "delivering"
-	default:
-		d.State = "idle"
+	known := s.Deliveries.Deliveries(ctx, ids)
+	for i := range list {
+		m := &list[i]
+		d, ok := known[m.ID]
+		if !ok {
+			continue
+		}
+		d.PausedBy = m.Delivery.PausedBy
+		switch {
+		case held(m.Delivery.State):
+			d.State = m.Delivery.State
+		case !held(d.State):
+		case d.Backlog > 0:
+			d.State = "delivering"
+		default:
+			d.State = "idle"
+		}
+		m.Delivery = d
 	}
-	m.Delivery = d
-	return m
+}
+
+// overlaid is overlay for one.
+func (s *Server) overlaid(ctx context.Context, m windsock.Monitor) windsock.Monitor {
+	list := []windsock.Monitor{m}
+	s.overlay(ctx, list)
+	return list[0]
 }
 
 func held(state string) bool { return state == "paused" || state == "pending" }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -262,7 +263,13 @@ func nextOf(a answer) string {
 // deliveries knows how the callbacks to every monitor go.
 type deliveries windsock.Delivery
 
-func (d deliveries) Delivery(string) (windsock.Delivery, bool) { return windsock.Delivery(d), true }
+func (d deliveries) Deliveries(_ context.Context, ids []string) map[string]windsock.Delivery {
+	known := map[string]windsock.Delivery{}
+	for _, id := range ids {
+		known[id] = windsock.Delivery(d)
+	}
+	return known
+}
 
 func TestWhatIsPendingTheStoreKnowsFirst(t *testing.T) {
 	var known deliveries

@@ -30,10 +30,12 @@ func (s *Server) pingMonitor(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := s.untilStop(r.Context(), pongTime)
 	defer cancel()
 	pong, err := s.Pinger.Ping(ctx, id)
-	if errors.Is(err, windsock.ErrTooMany) {
+	switch {
+	case errors.Is(err, windsock.ErrNobody):
+		return errNoDeliverer
+	case errors.Is(err, windsock.ErrTooMany):
 		return fmt.Errorf("too many pings are under way: %w", windsock.ErrUnavailable)
-	}
-	if err != nil {
+	case err != nil:
 		return at("id", err)
 	}
 	return answer(w, http.StatusOK, struct {

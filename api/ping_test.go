@@ -21,6 +21,13 @@ func (busy) Ping(context.Context, string) (windsock.Pong, error) {
 	return windsock.Pong{}, fmt.Errorf("16 pings: %w", windsock.ErrTooMany)
 }
 
+// nobody would ask another process, of which there is none.
+type nobody struct{}
+
+func (nobody) Ping(context.Context, string) (windsock.Pong, error) {
+	return windsock.Pong{}, windsock.ErrNobody
+}
+
 func TestPingShowsWhatCameBack(t *testing.T) {
 	s := open(t, func(srv *api.Server) {
 		srv.Pinger = pongs{Status: 500, Class: "status", Error: "HTTP 500: no", Answer: "no", Duration: 2e6, URL: "http://127.0.0.1:9000/api/ping", SignedString: "a.1.{}", Signature: "v1,x"}
@@ -38,8 +45,9 @@ func TestPingThatCannotBeSent(t *testing.T) {
 		pinger api.Pinger
 		kind   string
 	}{
-		"nobody calls back": {nil, "no-deliverer"},
-		"too many already":  {busy{}, "unavailable"},
+		"nobody calls back":          {nil, "no-deliverer"},
+		"nor does any other process": {nobody{}, "no-deliverer"},
+		"too many already":           {busy{}, "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, func(srv *api.Server) { srv.Pinger = c.pinger })

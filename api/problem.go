@@ -22,9 +22,10 @@ var (
 	errTooLarge    = errors.New("the body is larger")
 	errExists      = errors.New("there is one with this id already")
 	errUnobserved  = errors.New("it has no probe, and no provider that is observed here knows it, so nothing can look at it")
-	errUnlisted    = errors.New("this process does not observe it, so it cannot be listed")
-	errNoObserver  = errors.New("this process does not observe; ask one that does")
-	errNoDeliverer = errors.New("this process does not call back; ask one that does")
+	errUnlisted    = errors.New("it is not observed here, so it cannot be listed")
+	errNoAPI       = errors.New("this process does not have the role api; ask one that does")
+	errNoObserver  = errors.New("no process with the role observer answers")
+	errNoDeliverer = errors.New("no process with the role deliverer answers")
 	errNotReady    = errors.New("not ready")
 	errLoop        = errors.New("this is a callback of this very windsock; the monitor that it is for is registered with, or passes it on to, this address")
 	errNoSoftware  = errors.New("this process keeps no deployables and components; ask one that does")
@@ -59,6 +60,7 @@ var faults = []fault{
 	{errMethod, http.StatusMethodNotAllowed, "method-not-allowed", "This path does not take this method"},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too-large", "The body is too large"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media-type", "This content type is not read here"},
+	{errNoAPI, http.StatusServiceUnavailable, "no-api", "The API is elsewhere"},
 	{errNoObserver, http.StatusServiceUnavailable, "no-observer", "Nobody can look now"},
 	{errNoDeliverer, http.StatusServiceUnavailable, "no-deliverer", "Nobody can call back now"},
 	{errNoSoftware, http.StatusServiceUnavailable, "no-software", "Nobody keeps components here"},

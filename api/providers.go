@@ -91,10 +91,12 @@ func (s *Server) showListing(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := s.untilStop(r.Context(), checkTime)
 	defer cancel()
 	l, err := s.Lister.Listing(ctx, p.ID)
-	if errors.Is(err, windsock.ErrNotFound) {
+	switch {
+	case errors.Is(err, windsock.ErrNotFound):
 		return at("id", errUnlisted)
-	}
-	if err != nil {
+	case errors.Is(err, windsock.ErrNobody):
+		return errNoObserver
+	case err != nil:
 		return err
 	}
 	l.Things = l.Things[:min(len(l.Things), limit)]

@@ -72,12 +72,13 @@ type Store interface {
 	Model
 	Monitors
 	Log
-	Ping(context.Context) error // writes and commits something small
+	Ping(context.Context) error                           // writes and commits something small
+	Replicas(context.Context) ([]windsock.Replica, error) // the processes that share the store
 }
 
-// Deliveries tells how the callbacks to a monitor go. A deliverer is one.
+// Deliveries tells how the callbacks to monitors go, as far as it knows them.
 type Deliveries interface {
-	Delivery(monitorID string) (windsock.Delivery, bool)
+	Deliveries(ctx context.Context, monitorIDs []string) map[string]windsock.Delivery
 }
 
 // Server answers HTTP requests. Every field but Software, Checker, Lister, Deliveries,
@@ -89,6 +90,7 @@ type Server struct {
 	Lister     Lister     // nil: as well
 	Deliveries Deliveries // nil: this process delivers nothing
 	Pinger     Pinger     // nil: as well
+	Mute       bool       // this process has not the role api: it says how it is, and no more
 	Ready      []Beat     // the loops without which this process is not ready
 	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
 	PublicURL  string     // at which instances reach the API; "": at what each of them asks
@@ -173,6 +175,8 @@ func (s *Server) routes() []route {
 		{"GET", "/api/pools", nil, s.listPools},
 		{"GET", "/api/events", []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
 
+		{"GET", "/api/replicas", nil, s.listReplicas},
+
 		{"GET", "/livez", nil, s.livez},
 		{"GET", "/readyz", nil, s.readyz},
 		{"GET", "/metrics", nil, s.showMetrics()},
@@ -238,6 +242,9 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) error {
 	}
 	if s.ID != "" && r.Header.Get(windsock.IDHeader) == s.ID && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return errLoop
+	}
+	if s.Mute && strings.HasPrefix(rt.path, "/api/") && rt.path != "/api/replicas" {
+		return errNoAPI
 	}
 	if r.URL.RawQuery != "" && rt.path != other {
 		if err := checkQuery(r, rt.query); err != nil {

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Listen      string
 	DB          string
+	Roles       []windsock.Role
 	Log         LogConfig
 	Keep        KeepConfig
 	Plugins     []string
@@ -41,6 +42,7 @@ type LogConfig struct {
 type fileConfig struct {
 	Listen      string           `json:"listen"`
 	DB          string           `json:"db"`
+	Roles       []windsock.Role  `json:"roles"`
 	Log         LogConfig        `json:"log"`
 	Keep        KeepConfig       `json:"keep"`
 	Plugins     []string         `json:"plugins"`
@@ -114,12 +116,18 @@ func (f *fileConfig) checkSettings() error {
 			return err
 		}
 	}
+	if err := windsock.CheckRoles(f.Roles); err != nil {
+		return err
+	}
 	return f.Keep.check()
 }
 
 // flatten completes and checks what is declared, and sorts it by kind.
 func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
-	c := Config{Listen: f.Listen, DB: f.DB, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets, Origin: f.Origin, PublicURL: f.PublicURL}
+	c := Config{
+		Listen: f.Listen, DB: f.DB, Roles: f.Roles, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets,
+		Origin: f.Origin, PublicURL: f.PublicURL,
+	}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {
 		return Config{}, err

@@ -44,11 +44,16 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	if len(opts.Roles) == 0 {
+		opts.Roles = windsock.Roles
+	}
 	log := opts.Log
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 
-	st, err := store.Open(ctx, opts.DB, store.Options{Logger: log, Metrics: store.NewMetrics(reg), Planner: components.Planner{}})
+	st, err := store.Open(ctx, opts.DB, store.Options{
+		Logger: log, Metrics: store.NewMetrics(reg), Name: processName(), Roles: opts.Roles, Planner: components.Planner{},
+	})
 	if err != nil {
 		return err
 	}
@@ -57,20 +62,33 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 			log.Error("database not closed cleanly", "error", err)
 		}
 	}()
-	if opts.File { // or a start that forgot it would take out all that it declared before
+	if opts.File && opts.has(windsock.RoleAPI) { // or a start that forgot it would take out all that it declared before
 		if err := st.Declare(ctx, opts.Deployments, opts.Instances); err != nil {
 			return fmt.Errorf("what the file declares: %w", err)
 		}
 	}
 	old := opts.Keep.retention(st)
-	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg)}
-	observed(obs, opts.Providers, log)
-	dlv := &monitors.Deliverer{Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin, Grace: drain}
+	known := &observer.Observer{}
+	observed(known, opts.Providers, log)
+	looks := observer.NewMetrics(reg)
+	obs := observing{&duty[*observer.Observer]{store: st, role: windsock.RoleObserver, reply: observerReplies}, known}
+	obs.hire = func(*store.Term) *observer.Observer {
+		return &observer.Observer{Model: st, Log: log, Metrics: looks, Providers: known.Providers, SelfChecks: known.SelfChecks}
+	}
+	calls := monitors.NewMetrics(reg)
+	dlv := delivering{&duty[*monitors.Deliverer]{store: st, role: windsock.RoleDeliverer, reply: delivererReplies}}
+	guard := monitors.Guard{Targets: opts.Targets, Others: st.Others}
+	dlv.hire = func(term *store.Term) *monitors.Deliverer {
+		return &monitors.Deliverer{
+			Log: st, Logger: log, Metrics: calls, Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin,
+			Grace: drain, Guard: guard, Mine: term.Stands,
+		}
+	}
 	srv := &api.Server{
 		Store: st, Software: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
-		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(),
+		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(), Mute: !opts.has(windsock.RoleAPI),
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
-		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}, {Name: "observer", Beat: obs.Beat, Max: deadAfter}, {Name: "deliverer", Beat: dlv.Beat, Max: deadAfter}},
+		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}},
 	}
 
 	l, err := net.Listen("tcp", opts.Listen)
@@ -78,16 +96,29 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		return err
 	}
 	addr := l.Addr().(*net.TCPAddr)
-	dlv.Guard = monitors.Guard{Targets: opts.Targets, Self: addr.AddrPort()}
+	guard.Self = addr.AddrPort()
+	if err := st.Announce(ctx, addr.String()); err != nil {
+		return err
+	}
 	if !addr.IP.IsLoopback() {
 		log.Warn("anybody who reaches this address may report, declare and register: there are no tokens yet", "address", addr.String())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return st.Run(ctx) })
-	g.Go(func() error { return old.Run(ctx) })
-	g.Go(func() error { return obs.Run(ctx) })
-	g.Go(func() error { return dlv.Run(ctx) })
-	g.Go(func() error { return redeclare(ctx, opts, st) })
+	g.Go(func() error {
+		return st.Lead(ctx, windsock.UnitRetention, func(ctx context.Context, _ *store.Term) error { return old.Run(ctx) })
+	})
+	if opts.has(windsock.RoleObserver) {
+		srv.Ready = append(srv.Ready, api.Beat{Name: "observer", Beat: obs.Beat, Max: deadAfter})
+		g.Go(func() error { return obs.Run(ctx) })
+	}
+	if opts.has(windsock.RoleDeliverer) {
+		srv.Ready = append(srv.Ready, api.Beat{Name: "deliverer", Beat: dlv.Beat, Max: deadAfter})
+		g.Go(func() error { return dlv.Run(ctx) })
+	}
+	if opts.has(windsock.RoleAPI) {
+		g.Go(func() error { return redeclare(ctx, opts, st) })
+	}
 	g.Go(func() error {
 		defer srv.Wait()
 		return answerOn(ctx, l, srv.Handler(), srv.Parked())

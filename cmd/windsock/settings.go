@@ -22,6 +22,7 @@ import (
 type ServeCmd struct {
 	Config     string   `help:"YAML file with settings and deployments; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_CONFIG"`
 	Listen     string   `help:"Address to answer on (default ${listen})." placeholder:"HOST:PORT" env:"WINDSOCK_LISTEN"`
+	Roles      []string `help:"What this process does, of api, observer and deliverer; several processes may share a database (default: all)." placeholder:"ROLE" env:"WINDSOCK_ROLES"`
 	DB         string   `name:"db" help:"SQLite file to keep everything in (default ${db})." placeholder:"FILE" env:"WINDSOCK_DB"`
 	LogLevel   string   `help:"debug, info, warn or error (default info)." placeholder:"LEVEL" env:"WINDSOCK_LOG_LEVEL"`
 	LogFormat  string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
@@ -55,6 +56,7 @@ var defaultPlugins = []string{"/usr/lib/nagios/plugins", "/usr/lib/monitoring-pl
 type ServeOptions struct {
 	Listen      string
 	DB          string
+	Roles       []windsock.Role // none: all
 	Plugins     []string
 	Targets     monitors.Targets
 	Origin      string
@@ -87,13 +89,16 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 			return err
 		}
 	}
+	opts := c.options(file)
+	if err := windsock.CheckRoles(opts.Roles); err != nil {
+		return err
+	}
 	level := new(slog.LevelVar)
 	log, err := c.logger(io.err, level, file)
 	if err != nil {
 		return err
 	}
 	reloads := make(chan Config)
-	opts := c.options(file)
 	opts.Reloads, opts.Log = reloads, log
 
 	hangup := make(chan os.Signal, 1)
@@ -139,6 +144,12 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		Providers:   file.Providers,
 		Deployments: file.Deployments,
 		Instances:   file.Instances,
+	}
+	for _, role := range c.Roles {
+		opts.Roles = append(opts.Roles, windsock.Role(role))
+	}
+	if len(opts.Roles) == 0 {
+		opts.Roles = file.Roles
 	}
 	if len(opts.Plugins) == 0 {
 		opts.Plugins = file.Plugins

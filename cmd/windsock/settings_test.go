@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"windsock"
 )
 
 // parseServe returns the command as the arguments and the environment give it.
@@ -74,6 +77,24 @@ func TestOrigin(t *testing.T) {
 	t.Setenv("WINDSOCK_ORIGIN", "env.example.com")
 	check("env.example.com")
 	check("flag.example.com", "--origin", "flag.example.com")
+}
+
+func TestRoles(t *testing.T) {
+	file := Config{Roles: []windsock.Role{windsock.RoleObserver}}
+	check := func(want string, args ...string) {
+		t.Helper()
+		if got := fmt.Sprint(parseServe(t, args...).options(file).Roles); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	check("[observer]")
+	t.Setenv("WINDSOCK_ROLES", "api,deliverer")
+	check("[api deliverer]")
+	check("[api observer]", "--roles", "api,observer")
+	err := parseServe(t, "--roles", "api,cook").Run(t.Context(), stdio{io.Discard, io.Discard})
+	if err == nil || !strings.Contains(err.Error(), `got "cook"`) {
+		t.Errorf("a role that there is not: %v", err)
+	}
 }
 
 func TestHangupReadsTheFileAgain(t *testing.T) {
