@@ -64,8 +64,8 @@ func begins(t *testing.T, terms <-chan *Term) (*Term, time.Duration) {
 	}
 }
 
-// put writes something under a term, and reports whether that was stored.
-func put(t *testing.T, m *Term, id string) error {
+// write writes something under a term, and reports whether that was stored.
+func write(t *testing.T, m *Term, id string) error {
 	t.Helper()
 	_, _, err := m.s.PutDeployment(m.ctx, windsock.DeploymentSpec{ID: id}, windsock.Cond{})
 	_, there := m.s.Deployment(t.Context(), id)
@@ -103,7 +103,7 @@ func TestALeaseThatIsNotRenewedIsLost(t *testing.T) {
 		a, b := process(t, path), process(t, path)
 		ofA, _ := lead(t, a, "x") // nothing renews it
 		old, _ := begins(t, ofA)
-		if err := put(t, old, "before"); err != nil {
+		if err := write(t, old, "before"); err != nil {
 			t.Fatal(err)
 		}
 		run(t, b)
@@ -119,13 +119,13 @@ func TestALeaseThatIsNotRenewedIsLost(t *testing.T) {
 		if now.fence <= old.fence {
 			t.Errorf("the fence went from %d to %d", old.fence, now.fence)
 		}
-		if err := put(t, old, "after"); !errors.Is(err, windsock.ErrUnavailable) {
+		if err := write(t, old, "after"); !errors.Is(err, windsock.ErrUnavailable) {
 			t.Errorf("what was written after the lease was lost: %v", err)
 		}
 		if out, err := a.Record(old.ctx, []windsock.Observation{{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: "before"}, Source: "x", State: windsock.Failed}}); err == nil {
 			t.Errorf("what was recorded after the lease was lost: %+v", out)
 		}
-		if err := put(t, now, "new"); err != nil {
+		if err := write(t, now, "new"); err != nil {
 			t.Error(err)
 		}
 		if old.ctx.Err() == nil {
@@ -167,7 +167,7 @@ func TestWhoIsAloneLosesNoLease(t *testing.T) {
 		ofA, _ := lead(t, a, "x")
 		m, _ := begins(t, ofA)
 		<-time.After(time.Hour)
-		if err := put(t, m, "later"); err != nil || !m.Stands() {
+		if err := write(t, m, "later"); err != nil || !m.Stands() {
 			t.Errorf("stands %t, %v", m.Stands(), err)
 		}
 	})

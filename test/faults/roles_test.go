@@ -15,16 +15,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"windsock/test/program"
 )
 
 // with starts a windsock with some roles.
-func with(t *testing.T, db, roles string) *server {
+func with(t *testing.T, db, roles string) server {
 	t.Helper()
 	return start(t, "127.0.0.1:0", db, "--roles", roles)
 }
 
 // holder returns the address of the process that holds the lease of a unit, or "".
-func (s *server) holder(t *testing.T, unit string) string {
+func (s server) holder(t *testing.T, unit string) string {
 	t.Helper()
 	var list struct {
 		Replicas []struct {
@@ -32,7 +34,7 @@ func (s *server) holder(t *testing.T, unit string) string {
 			Holds   []struct{ Unit string }
 		}
 	}
-	s.must(t, "GET", "/api/replicas", nil, &list, 200)
+	s.Must(t, "GET", "/api/replicas", nil, &list, 200)
 	for _, r := range list.Replicas {
 		for _, h := range r.Holds {
 			if h.Unit == unit {
@@ -44,9 +46,9 @@ func (s *server) holder(t *testing.T, unit string) string {
 }
 
 // metric returns the value of a series, which is 0 when it is not shown.
-func (s *server) metric(t *testing.T, series string) (v float64) {
+func (s server) metric(t *testing.T, series string) (v float64) {
 	t.Helper()
-	resp, err := client.Get("http://" + s.addr + "/metrics")
+	resp, err := http.Get("http://" + s.Addr + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +75,12 @@ func TestARoleForEachProcess(t *testing.T) {
 	api.declare(t, "shop", "web-1")
 	for path, kind := range map[string]string{"/api/instances/web-1/check": "no-observer", "/api/monitors/" + api.monitor(t) + "/ping": "no-deliverer"} {
 		var problem struct{ Type string }
-		if status, err := api.call(t.Context(), "POST", path, nil, &problem); status != 503 || !strings.Contains(fmt.Sprint(err), "/problems/"+kind) {
+		if status, err := api.Call(t.Context(), "POST", path, nil, &problem); status != 503 || !strings.Contains(fmt.Sprint(err), "/problems/"+kind) {
 			t.Errorf("%s while nobody does: %d %v, want %s", path, status, err, kind)
 		}
 	}
 	observer, deliverer := with(t, db, "observer"), with(t, db, "deliverer")
-	if status, _ := observer.call(t.Context(), "GET", "/api/instances", nil, nil); status != 503 {
+	if status, _ := observer.Call(t.Context(), "GET", "/api/instances", nil, nil); status != 503 {
 		t.Errorf("a process without the role api answers %d", status)
 	}
 
@@ -86,38 +88,38 @@ func TestARoleForEachProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api.must(t, "PUT", "/api/instances/web-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": service.Addr().String(), "interval": "1s", "fails": 1, "passes": 1}}, nil, 200)
+	api.Must(t, "PUT", "/api/instances/web-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": service.Addr().String(), "interval": "1s", "fails": 1, "passes": 1}}, nil, 200)
 	told := func(state string) bool {
 		return slices.ContainsFunc(monitor.all(), func(c callback) bool { return c.InstanceID == "web-1" && c.State == state })
 	}
-	eventually(t, "it is told that the service runs", func() bool { return told("START DETECTED") })
+	program.Eventually(t, "it is told that the service runs", func() bool { return told("START DETECTED") })
 	var seen struct {
 		Seen     string `json:"seen_state"`
 		Observed string `json:"observed_state"`
 	}
-	api.must(t, "POST", "/api/instances/web-1/check", nil, &seen, 200)
+	api.Must(t, "POST", "/api/instances/web-1/check", nil, &seen, 200)
 	if seen.Seen != "running" || seen.Observed != "running" {
 		t.Errorf("the check shows %+v", seen)
 	}
-	api.must(t, "PATCH", "/api/instances/web-1", m{"probe": m{"type": "tcp", "target": service.Addr().String(), "interval": "1h", "fails": 1, "passes": 1}}, nil, 200)
+	api.Must(t, "PATCH", "/api/instances/web-1", m{"probe": m{"type": "tcp", "target": service.Addr().String(), "interval": "1h", "fails": 1, "passes": 1}}, nil, 200)
 	service.Close()
-	eventually(t, "a check of the deployment sees that it does not", func() bool {
+	program.Eventually(t, "a check of the deployment sees that it does not", func() bool {
 		var all struct {
 			Instances []struct {
 				Seen string `json:"seen_state"`
 			}
 		}
-		api.must(t, "POST", "/api/deployments/shop/check", nil, &all, 200)
+		api.Must(t, "POST", "/api/deployments/shop/check", nil, &all, 200)
 		return len(all.Instances) == 1 && all.Instances[0].Seen == "failed"
 	})
-	eventually(t, "that is told", func() bool { return told("FAIL DETECTED") })
+	program.Eventually(t, "that is told", func() bool { return told("FAIL DETECTED") })
 
-	api.must(t, "POST", "/api/monitors/"+api.monitor(t)+"/ping", nil, nil, 200)
-	for unit, s := range map[string]*server{"observer": observer, "deliverer": deliverer} {
-		if at := api.holder(t, unit); at != s.addr {
-			t.Errorf("%s is held by %q, want %q", unit, at, s.addr)
+	api.Must(t, "POST", "/api/monitors/"+api.monitor(t)+"/ping", nil, nil, 200)
+	for unit, s := range map[string]server{"observer": observer, "deliverer": deliverer} {
+		if at := api.holder(t, unit); at != s.Addr {
+			t.Errorf("%s is held by %q, want %q", unit, at, s.Addr)
 		}
-		s.must(t, "GET", "/readyz", nil, nil, 200)
+		s.Must(t, "GET", "/readyz", nil, nil, 200)
 	}
 	if n := deliverer.metric(t, taken); n < 2 {
 		t.Errorf("the deliverer counts %v callbacks", n)
@@ -148,14 +150,14 @@ func TestARoleForEachProcess(t *testing.T) {
 }
 
 // monitor returns the id of the only one.
-func (s *server) monitor(t *testing.T) string {
+func (s server) monitor(t *testing.T) string {
 	t.Helper()
 	var list struct {
 		Monitors []struct {
 			ID string `json:"monitor_id"`
 		}
 	}
-	s.must(t, "GET", "/api/monitors/list", nil, &list, 200)
+	s.Must(t, "GET", "/api/monitors/list", nil, &list, 200)
 	if len(list.Monitors) != 1 {
 		t.Fatalf("%d monitors", len(list.Monitors))
 	}
@@ -164,7 +166,7 @@ func (s *server) monitor(t *testing.T) string {
 
 // posting has eight instances change all the time until stop, which waits for all that was
 // acknowledged to be told, and in order.
-func posting(t *testing.T, api *server, monitor *receiver) (reporters []*reporter, stop func()) {
+func posting(t *testing.T, api server, monitor *receiver) (reporters []*reporter, stop func()) {
 	reporters = make([]*reporter, 8)
 	for i := range reporters {
 		reporters[i] = &reporter{instance: fmt.Sprint("web-", i), acked: map[int64]string{}, state: "unknown"}
@@ -179,7 +181,7 @@ func posting(t *testing.T, api *server, monitor *receiver) (reporters []*reporte
 	return reporters, func() {
 		cancel()
 		wg.Wait()
-		eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
+		program.Eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
 		order(t, monitor)
 	}
 }
@@ -205,15 +207,15 @@ func TestTheNextDelivererTakesOver(t *testing.T) {
 	for range turns {
 		next := with(t, db, "deliverer")
 		told := len(monitor.all())
-		eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told+20 })
+		program.Eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told+20 })
 		kill := random.IntN(2) == 0
 		if kill {
-			now.kill()
+			now.Kill()
 		} else {
-			now.interrupt()
+			now.Interrupt()
 		}
 		ended = append(ended, time.Now())
-		eventually(t, "the next one calls back", func() bool { return next.metric(t, taken) > 0 })
+		program.Eventually(t, "the next one calls back", func() bool { return next.metric(t, taken) > 0 })
 		waits[kill] = append(waits[kill], time.Since(ended[len(ended)-1]))
 		now = next
 	}
@@ -235,37 +237,37 @@ func TestASuspendedHolderWakesUp(t *testing.T) {
 	second := start(t, "127.0.0.1:0", db)
 	monitor := receive(t)
 	_, stop := posting(t, second, monitor)
-	second.must(t, "PUT", "/api/instances/db-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": second.addr, "interval": "1s"}}, nil, 201)
-	eventually(t, "callbacks are under way", func() bool { return len(monitor.all()) > 100 })
+	second.Must(t, "PUT", "/api/instances/db-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": second.Addr, "interval": "1s"}}, nil, 201)
+	program.Eventually(t, "callbacks are under way", func() bool { return len(monitor.all()) > 100 })
 	units := []string{"deliverer", "observer", "clock", "retention"}
 	for _, unit := range units {
-		if at := second.holder(t, unit); at != first.addr {
-			t.Fatalf("%s is held by %q, want %q", unit, at, first.addr)
+		if at := second.holder(t, unit); at != first.Addr {
+			t.Fatalf("%s is held by %q, want %q", unit, at, first.Addr)
 		}
 	}
 	first.pause(t, second)
 	stopped := time.Now()
 	for _, unit := range units {
-		eventually(t, unit+" is taken over", func() bool { return second.holder(t, unit) == second.addr })
+		program.Eventually(t, unit+" is taken over", func() bool { return second.holder(t, unit) == second.Addr })
 	}
 	t.Logf("taken over after %s", time.Since(stopped))
 	told := len(monitor.all())
-	eventually(t, "the second calls back", func() bool { return len(monitor.all()) > told+100 })
+	program.Eventually(t, "the second calls back", func() bool { return len(monitor.all()) > told+100 })
 
-	first.cmd.Process.Signal(syscall.SIGCONT)
-	eventually(t, "the first notices", func() bool { return strings.Count(first.logged(), "the lease is lost") == len(units) })
+	first.Signal(syscall.SIGCONT)
+	program.Eventually(t, "the first notices", func() bool { return strings.Count(first.Logged(), "the lease is lost") == len(units) })
 	before := first.metric(t, taken)
 	told = len(monitor.all())
-	eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told+100 })
+	program.Eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told+100 })
 	if after := first.metric(t, taken); after != before {
 		t.Errorf("the first made %v callbacks after it had lost the lease", after-before)
 	}
 	for _, unit := range units {
-		if at := second.holder(t, unit); at != second.addr {
-			t.Errorf("%s is held by %q, want %q", unit, at, second.addr)
+		if at := second.holder(t, unit); at != second.Addr {
+			t.Errorf("%s is held by %q, want %q", unit, at, second.Addr)
 		}
 	}
-	first.must(t, "GET", "/readyz", nil, nil, 200)
+	first.Must(t, "GET", "/readyz", nil, nil, 200)
 	stop()
 	twice, oldest := repeated(t, monitor, []time.Time{stopped})
 	t.Logf("%d callbacks, %d of them told before, the oldest %s before the suspend", len(monitor.all()), twice, oldest)
@@ -273,14 +275,14 @@ func TestASuspendedHolderWakesUp(t *testing.T) {
 
 // pause suspends a windsock, but not in the middle of a transaction: it would hold up all
 // others for as long as it sleeps.
-func (s *server) pause(t *testing.T, other *server) {
+func (s server) pause(t *testing.T, other server) {
 	t.Helper()
-	eventually(t, "it sleeps outside of a transaction", func() bool {
-		s.cmd.Process.Signal(syscall.SIGSTOP)
+	program.Eventually(t, "it sleeps outside of a transaction", func() bool {
+		s.Signal(syscall.SIGSTOP)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := other.call(ctx, "PUT", "/api/deployments/other", m{"metadata": m{"at": fmt.Sprint(time.Now())}}, nil); err != nil {
-			s.cmd.Process.Signal(syscall.SIGCONT)
+		if _, err := other.Call(ctx, "PUT", "/api/deployments/other", m{"metadata": m{"at": fmt.Sprint(time.Now())}}, nil); err != nil {
+			s.Signal(syscall.SIGCONT)
 			return false
 		}
 		return true
@@ -296,7 +298,7 @@ func TestTwoProcessesWrite(t *testing.T) {
 		span = 3 * time.Second
 	}
 	db := filepath.Join(t.TempDir(), "w.db")
-	both := []*server{with(t, db, "api"), with(t, db, "api")}
+	both := []server{with(t, db, "api"), with(t, db, "api")}
 	until := time.Now().Add(span)
 	var n [2]atomic.Int64
 	var wg sync.WaitGroup
@@ -324,10 +326,10 @@ func TestTwoProcessesWrite(t *testing.T) {
 	t.Logf("%d and %d posts", n[0].Load(), n[1].Load())
 	var shown struct{ Head int64 }
 	for _, s := range both {
-		s.must(t, "GET", "/api/events?limit=1", nil, &shown, 200)
+		s.Must(t, "GET", "/api/events?limit=1", nil, &shown, 200)
 	}
 	s := both[0]
-	resp, err := http.Get(fmt.Sprintf("http://%s/api/events?after=%d", s.addr, shown.Head))
+	resp, err := http.Get(fmt.Sprintf("http://%s/api/events?after=%d", s.Addr, shown.Head))
 	if err != nil {
 		t.Fatal(err)
 	}
