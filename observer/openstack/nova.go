@@ -198,14 +198,15 @@ func (s *session) server(ctx context.Context, id string) (server, error) {
 	return body.Server, err
 }
 
-// deleted reports whether Nova has noted that somebody deleted the server. If it has
-// not, there never was one, or it is long gone, or none of our business.
+// deleted reports whether Nova remembers what was done to a server that is not there any
+// more, and so that somebody deleted it: of one that never had a host it does not note the
+// delete itself. Else there never was one, or it is long gone, or none of our business.
 func (s *session) deleted(ctx context.Context, id string) (bool, error) {
-	actions, err := s.actions(ctx, id)
+	_, err := s.actions(ctx, id)
 	if status(err) == http.StatusNotFound || status(err) == http.StatusForbidden {
 		return false, nil
 	}
-	return slices.ContainsFunc(actions, func(a action) bool { return a.Name == "delete" || a.Name == "forceDelete" }), err
+	return err == nil, err
 }
 
 // group is a server group.

@@ -113,3 +113,22 @@ func TestWhenItCannotBeToldWhoStoppedAServer(t *testing.T) {
 		t.Errorf("it is %q", got)
 	}
 }
+
+// Of a server that never had a host Nova does not note that it was deleted.
+func TestAServerThatNeverBootedIsDeleted(t *testing.T) {
+	f := newFake(t)
+	id := uuid("a")
+	f.put(id, map[string]any{"status": "ERROR"})
+	p := f.provider(Config{})
+	if _, err := seen(t, p.Observe); err != nil {
+		t.Fatal(err)
+	}
+	f.with(func() {
+		f.servers = nil
+		f.did[id] = []map[string]any{{"action": "create", "user_id": "u"}}
+	})
+	s, err := p.Check(t.Context(), windsock.Subject{Kind: windsock.KindInstance, ID: id})
+	if err != nil || s.State != windsock.Gone || !s.Requested {
+		t.Errorf("looked at it is %+v, %v", s, err)
+	}
+}
