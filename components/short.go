@@ -102,38 +102,31 @@ func (r *reader) component(e entry) *component {
 	if !has(m, "config") {
 		r.finding(e, nil, "%s: want a config", what)
 	}
-	config := Resource{Name: e.name + ".config", Line: e.Line, Properties: map[string]any{},
-		LineOf: func(path ...string) int { return e.At(path[min(1, len(path)):]...).Line }}
-	put := func(key string, v any, given bool) {
-		if given {
-			config.Properties[key] = v
+	properties := map[string]any{"group": defaultGroup}
+	for _, key := range [...]string{"group", "config", "options"} {
+		if has(m, key) {
+			properties[key] = m[key]
 		}
 	}
-	group := m["group"]
-	if group == nil {
-		group = defaultGroup
+	for _, key := range [...]string{"inputs", "outputs"} {
+		if has(m, key) {
+			properties[key] = r.declared(e, m, key, what)
+		}
 	}
-	byAction := perAction(m["config"])
-	switch {
-	case len(byAction) > 0:
+	config := Resource{Name: e.name + ".config", Type: "OS::Heat::SoftwareConfig", Properties: properties, Line: e.Line,
+		LineOf: func(path ...string) int { return e.At(path[min(1, len(path)):]...).Line }}
+	if byAction := perAction(m["config"]); len(byAction) > 0 {
 		config.Type = "OS::Heat::SoftwareComponent"
 		var configs []any
 		for _, action := range slices.Sorted(maps.Keys(byAction)) {
-			configs = append(configs, map[string]any{"actions": []any{action}, "config": byAction[action], "tool": group})
+			configs = append(configs, map[string]any{"actions": []any{action}, "config": byAction[action], "tool": properties["group"]})
 		}
-		put("configs", configs, true)
-	case r.isData(m["config"]):
+		properties["configs"] = configs
+		delete(properties, "config")
+		delete(properties, "group")
+	} else if r.isData(m["config"]) {
 		config.Type, c.typ = "OS::Heat::StructuredConfig", "OS::Heat::StructuredDeployment"
-		put("config", m["config"], true)
-		put("group", group, true)
-	default:
-		config.Type = "OS::Heat::SoftwareConfig"
-		put("config", m["config"], has(m, "config"))
-		put("group", group, true)
 	}
-	put("options", m["options"], has(m, "options"))
-	put("inputs", r.declared(e, m, "inputs", what), has(m, "inputs"))
-	put("outputs", r.declared(e, m, "outputs", what), has(m, "outputs"))
 	r.Resources = append(r.Resources, config)
 	return c
 }
@@ -235,6 +228,9 @@ func (r *reader) place(known map[string]*component, uses []use) {
 	}
 	taken := map[string]int{} // the line by name
 	for _, res := range r.Resources {
+		if line := taken[res.Name]; line != 0 {
+			r.add(windsock.Finding{File: r.Path, Line: res.Line, Severity: windsock.SeverityError, Text: fmt.Sprintf("%s stands on line %d already", res.Name, line)})
+		}
 		taken[res.Name] = res.Line
 	}
 	made := make([]Resource, 0, len(uses))

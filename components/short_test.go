@@ -184,6 +184,7 @@ func TestFindingsInTheShorterForm(t *testing.T) {
 		"nameless":                  {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - a\n    - {name: b}\n", []string{"6 error : resource s: want the name of a component, or a mapping with component"}},
 		"twice on one server":       {"components: {a: {config: x}}\ninstances:\n  s:\n    components:\n    - a\n    - a\n", []string{"6 error : s.a stands on line 5 already: give the component on s another name"}},
 		"named as a resource":       {"components: {s: {config: x}}\ninstances:\n  s:\n    components: [s]\n", []string{"4 error : s stands on line 3 already: give the component on s another name"}},
+		"a server twice":            {"components: {a: {config: x}}\nresources:\n  s: {components: [a]}\ninstances:\n  s:\n", []string{"5 error : s stands on line 3 already"}},
 		"on two servers":            {"components: {a: {config: x, outputs: [o]}}\ninstances: {s: {components: [a]}, t: {components: [a]}}\noutputs:\n  o: {value: {get_attr: [a, o]}}\n", []string{"4 error : get_attr: there is no resource a; there is s.a and t.a"}},
 		"on none":                   {"components:\n  a: {config: x}\ninstances: {s: }\n", []string{"2 warning : component a stands on no server"}},
 		"on what is no server":      {"components: {a: {config: x}}\nresources:\n  v:\n    type: OS::Heat::Value\n    components: [a]\n    properties: {value: 1}\n", []string{"1 warning : component a stands on no server", "5 error : resource v: components stand on servers, and OS::Heat::Value is none"}},
