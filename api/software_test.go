@@ -89,8 +89,8 @@ func (s *software) RemoveDeployable(_ context.Context, id string) error {
 }
 
 func (s *software) Components(_ context.Context, deployment string) (windsock.ComponentGraph, error) {
-	db, _ := s.Component(nil, deployment, "a.db")
-	web, _ := s.Component(nil, deployment, "web/1")
+	db, _ := s.Component(context.Background(), deployment, "a.db")
+	web, _ := s.Component(context.Background(), deployment, "web/1")
 	return windsock.ComponentGraph{
 		DeploymentID: deployment, Counts: map[windsock.ComponentState]int{"complete": 1, "waiting": 1}, Components: []windsock.Component{db, web},
 	}, s.fails
