@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -336,4 +338,54 @@ func BenchmarkHandOver(b *testing.B) {
 		}
 		work[now] = now2
 	}
+}
+
+// BenchmarkWaiting is what ten thousand who wait for the work of an instance each take, and
+// how long it takes to wake one of them.
+func BenchmarkWaiting(b *testing.B) {
+	const n = 10_000
+	s := fleet(b, n)
+	used := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse + m.StackInuse
+	}
+	before := used()
+	ctx, cancel := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	woken := make(chan error, n)
+	wait := func(id string, revision int64) {
+		all.Go(func() {
+			if err := s.AwaitWork(ctx, id, revision); ctx.Err() == nil {
+				woken <- err
+			}
+		})
+	}
+	for i := range n {
+		wait(fmt.Sprintf("instance-%06d", i), 0)
+	}
+	for len(s.work.all()) < n || s.read.Stats().InUse > 0 {
+		runtime.Gosched()
+	}
+	each := float64(used()-before) / n / 1024
+	revision := int64(0)
+	for b.Loop() {
+		err := s.do(b.Context(), func(t *tx) error {
+			w := t.work()
+			w.move("instance-000000")
+			w.flush()
+			return w.err
+		})
+		if err := cmp.Or(err, <-woken); err != nil {
+			b.Fatal(err)
+		}
+		if revision, err = s.revision(b.Context(), "instance-000000"); err != nil {
+			b.Fatal(err)
+		}
+		wait("instance-000000", revision)
+	}
+	b.ReportMetric(each, "KiB/waiter")
+	cancel()
+	all.Wait()
 }
