@@ -195,6 +195,7 @@ type tx struct {
 	head   int64     // seq of the newest event
 	events []windsock.EventType
 	after  []func() // what follows once it is committed
+	last   *working // of the signal just before, if nothing else was worked on since
 	dirty  bool     // something was written
 
 	deadline int64 // the first that was written; 0: none

@@ -156,9 +156,7 @@ func (t *tx) removeDeployment(id string) {
 	t.exec(`DELETE FROM instances WHERE deployment_id = ?`, id)
 	t.endSpans([]string{id})
 	t.exec(`DELETE FROM deployments WHERE id = ?`, id)
-	if d.phases != nil {
-		t.wake(members...)
-	}
+	t.wake(members...)
 }
 
 // judgeAll judges every loaded instance anew and rolls up every loaded deployment.

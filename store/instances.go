@@ -157,7 +157,7 @@ func (t *tx) removeInstance(id string) {
 	if i.of.phases != nil {
 		put(&w.turned, id, true)
 	}
-	w.move(id)
+	w.wake(id)
 	for _, d := range append(w.goOn(), i.of) {
 		w.roll(d)
 	}

@@ -40,7 +40,11 @@ func (s *Store) Signal(ctx context.Context, token windsock.Secret, said windsock
 		return out, windsock.Invalid("data", "at most %d bytes, got %d", maxData, len(h.data))
 	}
 	err = s.do(ctx, func(t *tx) error {
-		w := t.work()
+		w := t.last
+		if w == nil {
+			w = t.work()
+		}
+		t.last = nil // unless all goes well
 		c := w.loadComponent(`uid = ?`, uid)
 		if c == nil {
 			if w.err != nil {
@@ -53,6 +57,7 @@ func (s *Store) Signal(ctx context.Context, token windsock.Secret, said windsock
 		w.hear(c, &h)
 		w.settleComponents()
 		out = windsock.SignalOutcome{DeploymentID: c.DeploymentID, Component: c.Name, State: c.State, Changed: c.State != was}
+		t.last = w
 		return w.err
 	})
 	if err == nil && h.late {

@@ -140,6 +140,7 @@ type working struct {
 }
 
 func (t *tx) work() *working {
+	t.last = nil
 	return &working{
 		tx: t, deployments: map[string]*deployment{}, instances: map[string]*instance{},
 		deploymentsOf: map[string][]*deployment{}, instancesOf: map[string][]*instance{},
