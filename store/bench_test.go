@@ -332,11 +332,10 @@ func BenchmarkHandOver(b *testing.B) {
 		if err := <-woken; err != nil || len(work[next].Components) != 1 {
 			b.Fatal(work[next], err)
 		}
-		now2, err := s.Work(b.Context(), now, tokens[now], "http://w")
-		if err != nil {
+		var err error
+		if work[now], err = s.Work(b.Context(), now, tokens[now], "http://w"); err != nil {
 			b.Fatal(err)
 		}
-		work[now] = now2
 	}
 }
 
