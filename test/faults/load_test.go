@@ -63,14 +63,14 @@ func TestFiftyWriters(t *testing.T) {
 // not ready; both pass when there is room.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1500k"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2500k"); err != nil {
 		t.Skipf("a small disk takes the right to mount one: %v", err)
 	}
 	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
 	s := start(t, "127.0.0.1:0", filepath.Join(dir, "w.db"))
 	s.declare(t, "shop", "web-1")
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 200<<10), 0o600); err != nil {
+	if err := os.WriteFile(ballast, make([]byte, 800<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	acked := map[int64]bool{}
