@@ -1,6 +1,7 @@
 package software
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -10,7 +11,7 @@ import (
 )
 
 // templates has public Heat templates, which are not part of this project.
-var templates = filepath.Join("..", "..", "..", "shared", "fixtures", "hot")
+var templates = cmp.Or(os.Getenv("WINDSOCK_TEST_HOT"), filepath.Join("..", "..", "..", "shared", "fixtures", "hot"))
 
 func public(t *testing.T, name string) string {
 	t.Helper()
