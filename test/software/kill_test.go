@@ -101,9 +101,7 @@ func (s *site) is(t *testing.T, deployment, state string) bool {
 func randomGraph(random *rand.Rand, n int) [][]int {
 	parents := make([][]int, n)
 	for i := 1; i < n; i++ {
-		for _, p := range random.Perm(i)[:min(i, random.IntN(4))] {
-			parents[i] = append(parents[i], p)
-		}
+		parents[i] = random.Perm(i)[:min(i, random.IntN(4))]
 	}
 	return parents
 }
