@@ -17,7 +17,9 @@ const keySize = 32
 func keyOf(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeKey(path); err != nil {
+		key = make([]byte, keySize)
+		rand.Read(key) // never fails
+		if err := putKey(path, key); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 		key, err = os.ReadFile(path)
@@ -28,21 +30,19 @@ func keyOf(path string) ([]byte, error) {
 	return key, err
 }
 
-// makeKey writes the file as a whole or not at all: a token of a key that is lost is
-// nobody's.
-func makeKey(path string) error {
+// putKey writes the file as a whole or not at all: a token of a key that is lost is
+// nobody's. It returns fs.ErrExist when there is one.
+func putKey(path string, key []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	key := make([]byte, keySize)
-	rand.Read(key) // never fails
 	_, err = f.Write(key)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))

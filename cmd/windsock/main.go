@@ -30,6 +30,8 @@ type commands struct {
 	Wait        WaitCmd        `cmd:"" help:"Wait until a deployment or an instance is in a state."`
 	Deployable  DeployableCmd  `cmd:"" help:"Look at a template of software components."`
 	Agent       AgentCmd       `cmd:"" help:"Run on this instance the components that windsock has for it."`
+	Backup      BackupCmd      `cmd:"" help:"Copy the database, also while it is in use."`
+	Restore     RestoreCmd     `cmd:"" help:"Make a database of such a copy."`
 	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
