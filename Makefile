@@ -11,6 +11,7 @@ export CGO_ENABLED := 1
 export GOFLAGS := $(GOFLAGS) -trimpath -tags=sqlite_omit_load_extension,osusergo,netgo
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 FUZZTIME    ?= 30s
 SEEDS       ?= 120
 
@@ -27,6 +28,12 @@ compiler:
 .PHONY: build
 build: compiler ## bin/windsock, a static binary
 	$(GO) build -ldflags '-s -w -extldflags -static -X main.version=$(VERSION)' -o bin/windsock ./cmd/windsock
+
+# Debian's versions begin with a digit, and what follows a "-" is another thing to them.
+.PHONY: deb
+deb: build ## bin/windsock.deb, with a unit for systemd
+	VERSION=$$(echo '$(VERSION)' | sed '/^v\{0,1\}[0-9]*\./!s/^/0~git/; s/^v//; s/-/+/g') ARCH=$$($(GO) env GOARCH) \
+		GOFLAGS= $(GO) run $(NFPM) package --config deploy/debian/nfpm.yaml --packager deb --target bin/windsock.deb
 
 # SQLite needs a compiler that compiles for arm64. On Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross.
 .PHONY: build-arm64
@@ -88,6 +95,10 @@ test-prometheus: build ## let promtool and a real Prometheus read the metrics
 .PHONY: test-arm64
 test-arm64: build-arm64 ## run that, by qemu where this is no arm64: service and agent
 	$(GO) test -count=1 -v ./test/arm64
+
+.PHONY: test-deb
+test-deb: deb ## look through the Debian package and run what is in it
+	test/deb/run
 
 .PHONY: test-openstack
 test-openstack: compiler ## start a real OpenStack and let windsock observe it; installs it, on a Debian 12, as root

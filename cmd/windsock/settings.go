@@ -108,7 +108,7 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	ctx, cancel := context.WithCancel(ctx)
 	g.Go(func() error {
 		defer cancel()
-		return serve(ctx, opts, func(string) {})
+		return serve(ctx, opts, func(string) { tellSystemd(ctx, log) })
 	})
 	g.Go(func() error {
 		c.reload(ctx, hangup, reloads, level, log)
