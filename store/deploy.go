@@ -150,6 +150,8 @@ func (w *working) redo(d *deployment, down bool) {
 		}
 		return true
 	})
+	// By another plan others may have to be deleted before one that is at it.
+	w.renew(d, `action = 'DELETE' AND unmet > 0 AND `+isOffered, nil, func(*component) bool { return true })
 }
 
 // install writes a plan. What it does with the components that were there is for redo to

@@ -12,10 +12,29 @@ import (
 // returns ErrConflict when it is not over, or is complete.
 func (s *Store) RetryComponent(ctx context.Context, deploymentID, name string) (windsock.Component, error) {
 	return s.operate(ctx, deploymentID, name, func(w *working, c *component) {
+		wasDone := c.State.Done()
 		c.Failures = 0
 		w.change(c, change{on: windsock.OnRetry, reason: "an operator has it run again"})
 		w.try(`id = ?`, c.ID)
+		if wasDone {
+			w.holdBack(c)
+		}
 	}, windsock.OnRetry)
+}
+
+// holdBack has those that come after c wait for it, which went on without it as it was
+// cancelled.
+func (w *working) holdBack(c *component) {
+	next, prior := "after", "before"
+	how := func(o *component) bool { o.again(); return true }
+	if c.Action == windsock.ActionDelete {
+		next, prior = prior, next
+		how = func(*component) bool { return true }
+	}
+	w.renew(c.of, `(action = 'DELETE') = ? AND id IN (WITH RECURSIVE later (id) AS (
+		SELECT `+next+` FROM component_edges WHERE `+prior+` = ?
+		UNION SELECT e.`+next+` FROM component_edges e JOIN later ON e.`+prior+` = later.id) SELECT id FROM later)`,
+		[]any{c.Action == windsock.ActionDelete, c.ID}, how)
 }
 
 // CancelComponent has nobody wait for a component any more. It returns ErrConflict when it

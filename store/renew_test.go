@@ -354,3 +354,27 @@ func TestDeployables(t *testing.T) {
 		t.Error("without a planner it is taken")
 	}
 }
+
+// One that went on without another, as that was cancelled, waits for it once it is to run
+// after all.
+func TestWhatWasCancelledIsWaitedForAgain(t *testing.T) {
+	s := newSite(t)
+	s.deploy([]node{
+		{Name: "db", On: "s1", Text: "install", Outputs: []windsock.Output{{Name: "ip"}}},
+		{Name: "web", On: "s1", Text: "install", Gets: map[string]string{"DB": "db.ip"}},
+		{Name: "page", On: "s1", Text: "install", After: []string{"web"}},
+	})
+	s.runs("s1")
+	must[windsock.Component](t)(s.CancelComponent(t.Context(), "shop", "db"))
+	void := s.done("s1", "web")
+	s.want("db:cancelled web:complete page:available")
+	must[windsock.Component](t)(s.RetryComponent(t.Context(), "shop", "db"))
+	s.want("db:available web:waiting:UPDATE page:waiting")
+	s.done("s1", "db", "ip=10.0.0.1")
+	if again := s.task("s1", "web"); again.ID == void.ID || again.Action != windsock.ActionUpdate {
+		t.Errorf("web is offered as %s of run %s, before that it was %s", again.Action, again.ID, void.ID)
+	}
+	s.done("s1", "web")
+	s.done("s1", "page")
+	s.want("db:complete web:complete:UPDATE page:complete")
+}
