@@ -229,7 +229,7 @@ func (s *Store) Deployments(ctx context.Context, f windsock.Filter) ([]windsock.
 	q.whereIf(f.State != "", `state = ?`, f.State)
 	q.whereIf(f.Provider != "", `provider = ?`, f.Provider)
 	q.whereIf(f.Pool != "", `pool = ?`, f.Pool)
-	q.whereFlag(`drift`, f.Drift)
+	q.whereFlag(`drift <> 0`, f.Drift)
 	q.whereFlag(deploymentStale, f.Stale)
 	var rows []deploymentView
 	if err := q.page(ctx, s.read, &rows, `id`, f.Limit); err != nil {

@@ -266,7 +266,7 @@ func (s *Store) Instances(ctx context.Context, f windsock.Filter) ([]windsock.In
 	q.whereIf(f.Provider != "", `d.provider = ?`, f.Provider)
 	q.whereIf(f.Pool != "", `d.pool = ?`, f.Pool)
 	q.whereIf(f.Assembly != "", `v.assembly = ?`, f.Assembly)
-	q.whereFlag(`v.drift`, f.Drift)
+	q.whereFlag(`v.drift <> 0`, f.Drift)
 	q.whereFlag(instanceStale, f.Stale)
 	var rows []instanceView
 	if err := q.page(ctx, s.read, &rows, `v.id`, f.Limit); err != nil {

@@ -88,7 +88,7 @@ func (s *Store) SaveProgress(ctx context.Context, list []windsock.Progress) erro
 
 func (t *tx) saveProgress(p *windsock.Progress) {
 	t.exec(`UPDATE monitors SET cursor = ?, ahead = ?, attempts = ?, next_try_at = ?, success_at = ?, last_error = ?, failures = ?, failing_since = ?,
-		replay = CASE WHEN ? THEN replay ELSE '' END, omitted = omitted + ?
+		replay = CASE WHEN ? <> 0 THEN replay ELSE '' END, omitted = omitted + ?
 		WHERE id = ? AND round = ? AND cursor <= ?`,
 		p.Cursor, aheadText(p.Ahead), p.Attempts, micros(p.NextTryAt), micros(p.SuccessAt), p.LastError, p.Failures, micros(p.FailingSince), p.Window != nil, p.Omitted,
 		p.MonitorID, p.Round, p.Cursor)

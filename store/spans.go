@@ -9,8 +9,9 @@ import (
 	"windsock"
 )
 
-// span is how long a deployment has been in its state, at a time.
-const span = greatest + `(0, ? - ` + greatest + `(since, created_at))`
+// presentSpans are how long deployments have been in their states, at a time. Those below
+// 0 are of a clock that was set back.
+const presentSpans = `SELECT state, CAST(? AS BIGINT) - CASE WHEN since > created_at THEN since ELSE created_at END AS micros FROM deployments`
 
 // endSpans adds up how long deployments were in the states that they are about to leave:
 // those that the database still has.
@@ -18,7 +19,8 @@ func (t *tx) endSpans(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
-	t.exec(`INSERT INTO spans (state, micros) SELECT state, sum(`+span+`) FROM deployments WHERE `+inSet(`id`)+` GROUP BY state
+	t.exec(`INSERT INTO spans (state, micros) SELECT state, sum(micros) FROM (`+presentSpans+` WHERE `+inSet(`id`)+`) AS ended
+		WHERE micros > 0 GROUP BY state
 		ON CONFLICT (state) DO UPDATE SET micros = spans.micros + excluded.micros`, t.micros, set(ids))
 }
 
@@ -42,7 +44,7 @@ func (c spans) Collect(ch chan<- prometheus.Metric) {
 		Micros int64          `db:"micros"`
 	}
 	err := reader{ctx, c.read}.query(&rows, `SELECT state, sum(micros) AS micros FROM
-		(SELECT state, micros FROM spans UNION ALL SELECT state, `+span+` FROM deployments) AS each GROUP BY state`, micros(c.now()))
+		(SELECT state, micros FROM spans UNION ALL `+presentSpans+`) AS each WHERE micros > 0 GROUP BY state`, micros(c.now()))
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(spansDesc, err)
 		return

@@ -75,12 +75,12 @@ func ambiguous(kind windsock.Kind, id string) error {
 	return fmt.Errorf("several %ss have the provider id %q: %w", kind, id, windsock.ErrConflict)
 }
 
-// whereFlag adds a condition on a boolean column, when one is wanted.
-func (q *query) whereFlag(column string, want *bool) {
+// whereFlag adds a condition, or that it does not hold, when one is wanted.
+func (q *query) whereFlag(cond string, want *bool) {
 	if want != nil && *want {
-		q.where(column + ` <> 0`)
+		q.where(cond)
 	} else if want != nil {
-		q.where(column + ` = 0`)
+		q.where(`NOT (` + cond + `)`)
 	}
 }
 
