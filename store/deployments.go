@@ -161,6 +161,9 @@ func (t *tx) removeDeployment(id string) {
 
 // judgeAll judges every loaded instance anew and rolls up every loaded deployment.
 func (w *working) judgeAll() {
+	if w.err != nil {
+		return // not all is loaded
+	}
 	for _, i := range sorted(w.instances) {
 		w.judge(i, "", 0)
 	}

@@ -43,6 +43,9 @@ func (t *tx) record(ops []*op) {
 		o.out = make([]windsock.Outcome, len(o.obs))
 		concerned := make([]*deployment, 0, 1)
 		for i := range o.obs {
+			if t.err != nil {
+				return // not all is loaded
+			}
 			if o.obs[i].As != nil {
 				var changed []*deployment
 				if changed, o.out[i].Err = w.describe(&o.obs[i]); o.out[i].Err != nil {

@@ -176,6 +176,9 @@ func (w *working) addInstances(values []string, column string) {
 		return err
 	}, `SELECT `+instanceColumns+` FROM instances WHERE `+inSet(column), set(values))
 	w.loadDeployments(of)
+	if w.err != nil {
+		return
+	}
 	for _, id := range fresh {
 		i := w.instances[id]
 		w.join(i, w.deployments[i.DeploymentID])
