@@ -140,7 +140,7 @@ func TestAvailabilityThatCannotBe(t *testing.T) {
 
 // The events of a deployment are found by the index, and no others read.
 func TestChangesAreFoundByDeployment(t *testing.T) {
-	each(t, func(t *testing.T, s *Store, _ *clock) {
+	onlySQLite(t, func(t *testing.T, s *Store, _ *clock) {
 		l := life{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: "web-1"}, deployment: "shop"}
 		q := l.changes(5, 1000)
 		var plan []struct {

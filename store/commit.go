@@ -43,7 +43,8 @@ type queue struct {
 }
 
 // do runs f in a transaction of its own or of others, and returns after the commit.
-// When f returns an error nothing of what it did is kept.
+// When f returns an error nothing of what it did is kept. If a transaction fails for what
+// may pass, f is run once more.
 func (s *Store) do(ctx context.Context, f func(*tx) error) error {
 	o := &op{ctx: ctx, do: f}
 	s.submit(o)
@@ -108,6 +109,9 @@ func (s *Store) commit(ops []*op) {
 	}
 	start := time.Now()
 	written, err := s.transact(ops)
+	for s.mayPass(err, start) {
+		written, err = s.transact(ops)
+	}
 	if err != nil {
 		err = unavailable(err)
 		s.failedAt.Store(micros(s.now()))
@@ -124,13 +128,11 @@ func (s *Store) commit(ops []*op) {
 }
 
 func (s *Store) transact(ops []*op) (written bool, err error) {
-	sqltx, err := begin(s.write)
+	t, err := s.begin()
 	if err != nil {
 		return false, err
 	}
-	defer sqltx.Rollback() // after a commit it does nothing
-	t := &tx{s: s, sql: sqltx}
-	t.get(&t.head, `SELECT coalesce(max(head), 0) FROM log`)
+	defer t.end()
 	before := t.head
 	for i := 0; i < len(ops) && t.err == nil; {
 		if ops[i].do != nil {
@@ -154,12 +156,10 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	if !t.dirty {
 		return false, nil // an fsync for nothing
 	}
-	if err := sqltx.Commit(); err != nil {
+	if err := t.commit(); err != nil {
 		return false, err
 	}
-	if !s.neighbours.alone() {
-		s.neighbours.ring()
-	}
+	s.ring()
 	if len(t.events) > 0 {
 		s.failedAt.Store(0)
 	}
@@ -190,9 +190,11 @@ func (s *Store) advance(head int64) {
 type tx struct {
 	s      *Store
 	sql    *sqlx.Tx
+	server session   // where it is PostgreSQL's
 	now    time.Time // when the op that is being written arrived
 	micros int64     // the same
-	head   int64     // seq of the newest event
+	head   int64     // seq of the newest event,
+	headAt int64     // and when it was, if it is of this transaction
 	events []windsock.EventType
 	after  []func() // what follows once it is committed
 	last   *working // of the signal just before, if nothing else was worked on since
@@ -210,19 +212,19 @@ func (t *tx) one(o *op) {
 		return
 	}
 	t.at(o.now)
-	head, events, after, dirty := t.head, len(t.events), len(t.after), t.dirty
+	head, headAt, events, after, dirty := t.head, t.headAt, len(t.events), len(t.after), t.dirty
 	t.run(`SAVEPOINT op`)
 	if t.err != nil {
 		return
 	}
-	if o.err = o.safely(t); o.err == nil {
+	if o.err = cmp.Or(o.safely(t), t.send()); o.err == nil {
 		t.run(`RELEASE op`)
 		return
 	}
 	if t.err != nil {
 		o.err = unavailable(t.err)
 	}
-	t.err, t.head, t.events, t.after, t.dirty = nil, head, t.events[:events], t.after[:after], dirty
+	t.err, t.head, t.headAt, t.events, t.after, t.dirty = nil, head, headAt, t.events[:events], t.after[:after], dirty
 	t.run(`ROLLBACK TO op`)
 	t.run(`RELEASE op`)
 }
@@ -244,14 +246,23 @@ func (t *tx) exec(query string, args ...any) {
 	t.dirty = true
 }
 
+// put writes a row, of those with the same query each time another one until the next
+// flush: so PostgreSQL may be told to write them all at once.
+func (t *tx) put(query string, args ...any) {
+	if t.err == nil && !t.later(query, args, t.server.sets+1) {
+		_, t.err = t.sql.Exec(query, args...)
+	}
+	t.dirty = true
+}
+
 func (t *tx) run(query string, args ...any) {
-	if t.err == nil {
+	if t.err == nil && !t.later(query, args, 0) {
 		_, t.err = t.sql.Exec(t.sql.Rebind(query), args...)
 	}
 }
 
 func (t *tx) get(dest any, query string, args ...any) {
-	if t.err == nil {
+	if t.send() == nil {
 		t.err = t.sql.Get(dest, t.sql.Rebind(query), args...)
 	}
 }
@@ -260,7 +271,7 @@ func (t *tx) get(dest any, query string, args ...any) {
 // by their names takes as long as SQLite does. The fields are those of scan, in the order
 // of the columns.
 func (t *tx) rows(scan func(read func(fields ...any) error) error, query string, args ...any) {
-	if t.err != nil {
+	if t.send() != nil {
 		return
 	}
 	rows, err := t.sql.Query(t.sql.Rebind(query), args...)
@@ -276,7 +287,7 @@ func (t *tx) rows(scan func(read func(fields ...any) error) error, query string,
 }
 
 func (t *tx) all(dest any, query string, args ...any) {
-	if t.err == nil {
+	if t.send() == nil {
 		t.err = t.sql.Select(dest, t.sql.Rebind(query), args...)
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 	"windsock"
 )
 
-// What is of one database only stands in this file. All other SQL is of both kinds.
+// What is of one database only stands in this file and in postgres.go. All other SQL is of
+// both kinds.
 
 // readers is the number of connections that read. SQLite runs a query on the core that
 // asks; more connections than this only take turns.
@@ -65,48 +67,133 @@ func inTurn(f func() error) error {
 	}
 }
 
-// begin starts a transaction of the one that writes. It has no context that can end: the
-// driver would start a goroutine for each statement to watch it. What bounds a statement
-// is that it waits for nobody.
-func begin(db *sqlx.DB) (*sqlx.Tx, error) {
-	var tx *sqlx.Tx
-	err := inTurn(func() (err error) {
-		tx, err = db.BeginTxx(context.Background(), nil)
-		return err
-	})
-	return tx, err
-}
-
 // version is another number than before once anybody committed something. To ask takes
-// 5 µs; with a context that can end, twice as long.
+// 5 µs; with a context that can end, twice as long. PostgreSQL is not asked, but tells.
 func (s *Store) version() (v int64, err error) {
+	if s.pg != nil {
+		return s.rung.Load(), nil
+	}
 	err = s.eye.Get(&v, `PRAGMA data_version`)
 	return v, unavailable(err)
 }
 
-// inSet is a condition on a column that takes one argument, made by set. One argument,
-// whatever the size of the set, keeps the text of the query, and so its plan, the same.
-// PostgreSQL says = ANY(?) of an array.
-func inSet(column string) string { return column + " IN (SELECT value FROM json_each(?))" }
-
-// set makes the argument of inSet.
-func set(ids []string) any {
-	data, _ := json.Marshal(ids) // of strings it cannot fail
-	return string(data)
+// alone reports whether no other process has the database open.
+func (s *Store) alone() bool {
+	if s.pg != nil {
+		return s.aloneOnServer()
+	}
+	return s.neighbours.alone()
 }
 
-// greatest is the function that returns the greatest of its arguments; PostgreSQL
-// calls it so.
-const greatest = "max"
+// there reports whether another process is there, as far as that can be told at once. On
+// other machines it cannot: whoever says nothing there for long is not.
+func (s *Store) there(id int64) bool { return s.pg != nil || s.neighbours.there(id) }
+
+// ring has the others hear that something was committed. PostgreSQL does so by itself.
+func (s *Store) ring() {
+	if s.pg == nil && !s.neighbours.alone() {
+		s.neighbours.ring()
+	}
+}
+
+// inSet is a condition on a column that takes one argument, made by set. One argument,
+// whatever the size of the set, keeps the text of the query, and so its plan, the same.
+func inSet(column string) string { return column + inJSON }
+
+// inJSON is how SQLite reads a set. PostgreSQL has arrays for that (see translate).
+const inJSON = " IN (SELECT value FROM json_each(?))"
+
+// set makes the argument of inSet.
+func set(ids []string) any { return idSet(ids) }
+
+type idSet []string
+
+// Value is the set as SQLite is given it.
+func (s idSet) Value() (driver.Value, error) {
+	data, err := json.Marshal([]string(s))
+	return string(data), err
+}
 
 // unavailable wraps an error of a write as one that another try may not meet, unless a
 // constraint was broken, which is a fault of ours.
 func unavailable(err error) error {
 	var e sqlite3.Error
-	if err == nil || errors.As(err, &e) && e.Code == sqlite3.ErrConstraint {
+	if err == nil || errors.As(err, &e) && e.Code == sqlite3.ErrConstraint || pgFault(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", windsock.ErrUnavailable, err)
+}
+
+// listTables lists the tables, once for each that they refer to, or once.
+func (d dialect) listTables() string {
+	if d == onSQLite {
+		return `SELECT t.name, r."table" AS refers FROM sqlite_master t LEFT JOIN pragma_foreign_key_list(t.name) r
+			WHERE t.type = 'table' AND t.name <> 'goose_db_version' AND t.name NOT LIKE 'sqlite%'`
+	}
+	return `SELECT t.relname AS name, r.relname AS refers FROM pg_class t
+		LEFT JOIN pg_constraint c ON c.conrelid = t.oid AND c.contype = 'f' LEFT JOIN pg_class r ON r.oid = c.confrelid
+		WHERE t.relkind = 'r' AND t.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND t.relname <> 'goose_db_version'`
+}
+
+// begin starts a transaction and reads where the log stands.
+//
+// Of SQLite's it has no context that can end: the driver would start a goroutine for each
+// statement to watch it. What bounds a statement is that it waits for nobody.
+func (s *Store) begin() (t *tx, err error) {
+	if s.pg != nil {
+		return s.beginOnServer()
+	}
+	t = &tx{s: s}
+	err = inTurn(func() (err error) {
+		t.sql, err = s.write.BeginTxx(context.Background(), nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.get(&t.head, `SELECT coalesce(max(head), 0) FROM log`)
+	return t, nil
+}
+
+// end gives the connection back. What is not committed is undone.
+func (t *tx) end() {
+	t.sql.Rollback()
+	if t.server.conn != nil {
+		t.server.conn.Close()
+	}
+}
+
+func (t *tx) commit() error {
+	if t.s.pg != nil {
+		return t.commitOnServer()
+	}
+	return t.sql.Commit()
+}
+
+// later keeps a statement until send, where that is the quicker way.
+func (t *tx) later(query string, args []any, set int) bool {
+	if t.s.pg == nil {
+		return false
+	}
+	if t.server.batch = append(t.server.batch, pgStatement{query, args, set}); len(t.server.batch) == pgBatchBound {
+		t.send()
+	}
+	return true
+}
+
+// send executes what later kept, and returns the error of the transaction, if it has one.
+func (t *tx) send() error {
+	if t.err == nil && len(t.server.batch) > 0 {
+		t.err = t.server.batch.send(t.server.conn)
+	}
+	t.server.batch = nil
+	return t.err
+}
+
+// mayPass reports whether a transaction that failed may fail no more when it is tried again,
+// after a pause. SQLite waits by itself.
+func (s *Store) mayPass(err error, since time.Time) bool {
+	return err != nil && s.pg != nil && s.passesOnServer(err, since)
 }
 
 // makeRoom moves the write-ahead log into the database. SQLite does so by itself once it
@@ -114,6 +201,9 @@ func unavailable(err error) error {
 // states of the same pages. It is called before each write after one that failed, so that
 // room that comes free goes to the database first. PASSIVE waits for nobody.
 func (s *Store) makeRoom() {
+	if s.pg != nil {
+		return
+	}
 	if _, err := s.write.Exec(`PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		s.Logger.Debug("the write-ahead log cannot be moved into the database", "error", err)
 	}
@@ -128,8 +218,12 @@ const (
 	pagesBack = 256  // given back in one transaction
 )
 
-// giveBack gives some free room of the file back, and reports whether there is more.
+// giveBack gives some free room of the file back, and reports whether there is more. Of
+// PostgreSQL that is autovacuum's business.
 func (s *Store) giveBack(ctx context.Context) (more bool, err error) {
+	if s.pg != nil {
+		return false, nil
+	}
 	var pages, free int64
 	return more, s.do(ctx, func(t *tx) error {
 		t.get(&pages, `PRAGMA page_count`)

@@ -16,11 +16,11 @@ func (t *tx) log(e *windsock.Event) int64 {
 	if e.Stale || e.Suspect || e.Unstable || e.Held != "" || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Scope != "" || e.Component != nil {
 		data = jsonText(e.EventData)
 	}
-	t.exec(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
+	t.put(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.head, t.micros, string(e.Type), string(e.Kind), e.SubjectID, e.DeploymentID, e.Provider, e.Pool,
 		string(e.Word), string(e.State), string(e.Previous), string(e.Expected), e.Source, e.Reason, micros(e.DetectedAt), data)
-	t.events = append(t.events, e.Type)
+	t.events, t.headAt = append(t.events, e.Type), t.micros
 	return t.head
 }
 

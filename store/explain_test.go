@@ -42,9 +42,11 @@ func turn(t *testing.T, s *Store, instance string, to windsock.State) int64 {
 	return record(t, s, instanceSaid(instance, "nagios", to))[0].EventSeq
 }
 
-func TestExplainBeforeAndAfterARestart(t *testing.T) {
+func TestExplainBeforeAndAfterARestart(t *testing.T) { eachDB(t, explainBeforeAndAfterARestart) }
+
+func explainBeforeAndAfterARestart(t *testing.T, fresh maker) {
 	c := &clock{now: noon}
-	path := filepath.Join(t.TempDir(), "w.db")
+	path := fresh(t)
 	s := open(t, path, c)
 	declare(t, s, "shop", "web-1", "web-2", "web-3")
 	before := turn(t, s, "web-1", windsock.Running)

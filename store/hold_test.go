@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -130,12 +129,14 @@ func TestARareProbeTakesLonger(t *testing.T) {
 
 // However it flaps, is maintained, and windsock is restarted: what a monitor heard last is
 // how the subject is, once all is quiet.
-func TestTheLastWordIsTrue(t *testing.T) {
+func TestTheLastWordIsTrue(t *testing.T) { eachDB(t, theLastWordIsTrue) }
+
+func theLastWordIsTrue(t *testing.T, fresh maker) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 11))
 			c := &clock{now: noon}
-			path := filepath.Join(t.TempDir(), "w.db")
+			path := fresh(t)
 			s := open(t, path, c)
 			defer func() { s.Close() }()
 			flapping(t, s)

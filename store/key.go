@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,22 @@ import (
 
 // keySize is how many bytes a key has of which tokens are derived.
 const keySize = 32
+
+// shareKey has the processes on a server have one key, which is with all else there: they
+// may be on several machines.
+func (t *tx) shareKey() {
+	if t.s.pg == nil || t.s.Key != nil || t.s.Planner == nil {
+		return
+	}
+	key := make([]byte, keySize)
+	rand.Read(key) // never fails
+	t.exec(`UPDATE log SET signal_key = ? WHERE signal_key = ''`, base64.StdEncoding.EncodeToString(key))
+	var text string
+	t.get(&text, `SELECT signal_key FROM log`)
+	if t.err == nil {
+		t.s.Key, t.err = base64.StdEncoding.DecodeString(text)
+	}
+}
 
 // keyOf reads the key in the file path, which is made when it is not there. Of several
 // processes that make it at once, the first one's is all of theirs.

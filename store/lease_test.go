@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -163,8 +162,10 @@ func TestAddedAgainWithoutALease(t *testing.T) {
 }
 
 // A windsock that was down ends no lease that could not be renewed for that.
-func TestDownTimePutsLeasesOff(t *testing.T) {
-	path, c := filepath.Join(t.TempDir(), "w.db"), &clock{now: noon}
+func TestDownTimePutsLeasesOff(t *testing.T) { eachDB(t, downTimePutsLeasesOff) }
+
+func downTimePutsLeasesOff(t *testing.T, fresh maker) {
+	path, c := fresh(t), &clock{now: noon}
 	s := open(t, path, c)
 	m := leased(t, s, time.Hour)
 	restart := func(down time.Duration) {
@@ -209,12 +210,14 @@ func TestClockEndsLeases(t *testing.T) {
 }
 
 // Whoever renews in time is never removed, whatever else happens; who does not is, once.
-func TestLeasesWhateverHappens(t *testing.T) {
+func TestLeasesWhateverHappens(t *testing.T) { eachDB(t, leasesWhateverHappens) }
+
+func leasesWhateverHappens(t *testing.T, fresh maker) {
 	for range 20 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
-			path, c := filepath.Join(t.TempDir(), "w.db"), &clock{now: noon}
+			path, c := fresh(t), &clock{now: noon}
 			s := open(t, path, c)
 			defer func() { s.Close() }()
 			ttl := time.Minute + time.Duration(r.Int64N(int64(48*time.Hour)))

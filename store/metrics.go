@@ -167,7 +167,7 @@ func (c logSize) Collect(ch chan<- prometheus.Metric) {
 
 // tells reports whether it is this process that shows what all would show alike: whoever
 // adds up all processes is to count it once.
-func (s *Store) tells() bool { return s.neighbours.alone() || s.holds(windsock.UnitClock) }
+func (s *Store) tells() bool { return s.alone() || s.holds(windsock.UnitClock) }
 
 // leases collects what this process holds, of what it would.
 type leases struct{ *Store }

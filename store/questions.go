@@ -61,7 +61,7 @@ func (s *Store) Ask(ctx context.Context, unit, question string) (answer string, 
 // atWork returns the fence of who holds the lease of a unit and is there; 0: nobody.
 func (s *Store) atWork(ctx context.Context, unit string) (fence int64, err error) {
 	l, err := s.lease(ctx, unit)
-	if err != nil || l.Holder == 0 || l.Holder != s.id && !s.neighbours.there(l.Holder) {
+	if err != nil || l.Holder == 0 || l.Holder != s.id && !s.there(l.Holder) {
 		return 0, err
 	}
 	return l.Fence, nil

@@ -299,7 +299,7 @@ func (w *working) jobOf(p *plan, action windsock.Action, known windsock.Known) (
 func (w *working) saveMoved() {
 	ids := slices.Sorted(maps.Keys(w.moved))
 	for _, id := range ids {
-		w.exec(`UPDATE instances SET work = `+greatest+`(work + 1, ?) WHERE id = ?`, w.head, id)
+		w.exec(`UPDATE instances SET work = CASE WHEN work >= ? THEN work + 1 ELSE ? END WHERE id = ?`, w.head, w.head, id)
 	}
 	w.moved = nil
 	w.wake(ids...)

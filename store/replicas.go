@@ -24,7 +24,7 @@ func (t *tx) join() {
 	roles, _ := json.Marshal(s.Roles)
 	t.get(&s.id, `INSERT INTO replicas (name, roles, address, started_at, seen_at) VALUES (?, ?, '', ?, ?) RETURNING id`, s.Name, string(roles), t.micros, t.micros)
 	t.dirty = true
-	if t.err == nil {
+	if t.err == nil && s.pg == nil {
 		t.err = s.neighbours.join(s.id)
 	}
 }
@@ -76,11 +76,11 @@ func (s *Store) present(ctx context.Context) error {
 			}
 			t.exec(`UPDATE leases SET expires_at = ? WHERE name = ?`, t.micros+leaseLasts.Microseconds(), m.unit)
 		}
-		var others []int64
-		t.all(&others, `SELECT id FROM replicas WHERE id <> ?`, s.id)
-		for _, id := range others {
-			if !s.neighbours.there(id) {
-				t.exec(`DELETE FROM replicas WHERE id = ?`, id)
+		var others []replicaRow
+		t.all(&others, `SELECT id, seen_at FROM replicas WHERE id <> ?`, s.id)
+		for _, r := range others {
+			if !s.there(r.ID) || s.silent(&r) {
+				t.exec(`DELETE FROM replicas WHERE id = ?`, r.ID)
 			}
 		}
 		return t.err
@@ -95,6 +95,25 @@ func (s *Store) present(ctx context.Context) error {
 		m.lose()
 	}
 	return nil
+}
+
+// A sign is when a process said that it is there, by its clock, and when we saw that.
+type sign struct {
+	seenAt int64
+	at     time.Time
+}
+
+// forgottenAfter is how long a process may say nothing before it is forgotten.
+const forgottenAfter = 5 * leaseLasts
+
+// silent reports whether a process has said nothing for long, by our own clock.
+func (s *Store) silent(r *replicaRow) bool {
+	last, known := s.signs[r.ID]
+	if !known || last.seenAt != r.SeenAt {
+		last = sign{r.SeenAt, time.Now()}
+		s.signs[r.ID] = last
+	}
+	return time.Since(last.at) > forgottenAfter
 }
 
 // leave has this process be forgotten, and free what it held.
@@ -113,7 +132,7 @@ func (s *Store) watch(ctx context.Context) {
 	var told time.Time
 	for ctx.Err() == nil {
 		every := lookEvery
-		if !s.neighbours.alone() {
+		if s.pg != nil || !s.neighbours.alone() {
 			if bell == nil && !s.deaf {
 				bell = s.listen(ctx, &listening)
 			}
@@ -146,6 +165,9 @@ func (s *Store) watch(ctx context.Context) {
 
 // listen returns what tells that somebody rang, until ctx ends, or nil.
 func (s *Store) listen(ctx context.Context, wg *sync.WaitGroup) <-chan struct{} {
+	if s.pg != nil {
+		return s.listenToServer(ctx, wg)
+	}
 	rings := s.neighbours.hear()
 	if rings == nil {
 		return nil
@@ -205,7 +227,7 @@ func (s *Store) Replicas(ctx context.Context) ([]windsock.Replica, error) {
 	}
 	list := []windsock.Replica{}
 	for _, row := range rows {
-		if row.ID != s.id && !s.neighbours.there(row.ID) {
+		if row.ID != s.id && !s.there(row.ID) {
 			continue
 		}
 		p := windsock.Replica{
@@ -227,7 +249,7 @@ func (s *Store) Replicas(ctx context.Context) ([]windsock.Replica, error) {
 
 // Others returns the addresses that the other processes answer on.
 func (s *Store) Others(ctx context.Context) ([]netip.AddrPort, error) {
-	if s.neighbours.alone() {
+	if s.alone() {
 		return nil, nil
 	}
 	replicas, err := s.Replicas(ctx)

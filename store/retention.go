@@ -210,7 +210,7 @@ func (s *Store) leaveBehind(ctx context.Context, m *windsock.Target, horizon, to
 		if err != nil {
 			return err
 		}
-		lost -= heard
+		lost := lost - heard
 		for _, l := range now.Progress.Lanes {
 			n, err := waiting(t, m, l.FirstSeq-1, min(now.Cursor, to), l.Subject)
 			if err != nil {

@@ -258,9 +258,11 @@ func TestWhoMovesOnWhileItIsCountedLosesLess(t *testing.T) {
 	})
 }
 
-func TestAStopInTheMiddleOfPruning(t *testing.T) {
+func TestAStopInTheMiddleOfPruning(t *testing.T) { eachDB(t, aStopInTheMiddleOfPruning) }
+
+func aStopInTheMiddleOfPruning(t *testing.T, fresh maker) {
 	c := &clock{now: noon}
-	path := filepath.Join(t.TempDir(), "w.db")
+	path := fresh(t)
 	s := open(t, path, c)
 	declare(t, s, "shop", "web-1")
 	flap(t, s, 3*pruneStep)

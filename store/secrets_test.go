@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/base64"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -152,8 +151,10 @@ func TestCertificatesGoWithHTTPS(t *testing.T) {
 }
 
 // What is forgotten is not in the row any more, also if that was while windsock was away.
-func TestASecretThatRanOutIsErased(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "windsock.db")
+func TestASecretThatRanOutIsErased(t *testing.T) { eachDB(t, aSecretThatRanOutIsErased) }
+
+func aSecretThatRanOutIsErased(t *testing.T, fresh maker) {
+	path := fresh(t)
 	c := &clock{now: noon}
 	s := open(t, path, c)
 	id := added(t, s, windsock.Keys{Secret: ptr(windsock.Secret(secretA))}).ID

@@ -1,14 +1,12 @@
 // Package store keeps the model of reality, the evidence it rests on and the log of
-// its changes, in SQLite. Whatever was observed comes in through Record and nowhere
-// else.
+// its changes, in SQLite or PostgreSQL. Whatever was observed comes in through Record and
+// nowhere else.
 package store
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,14 +15,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jmoiron/sqlx"
-	"github.com/pressly/goose/v3"
 
 	"windsock"
 )
-
-//go:embed migrations
-var migrations embed.FS
 
 // Options are what a Store may be told.
 type Options struct {
@@ -43,7 +38,8 @@ type Store struct {
 	Options
 	write *sqlx.DB // one connection, whose transactions are immediate
 	read  *sqlx.DB
-	eye   *sqlx.DB // one connection, that watches the others
+	eye   *sqlx.DB        // one connection, that watches the others
+	pg    *pgx.ConnConfig // nil: it is SQLite
 	logID string
 
 	queue    queue        // what waits for the next commit
@@ -58,17 +54,19 @@ type Store struct {
 	opened     time.Time
 	neighbours neighbours
 	terms      terms
-	deaf       bool        // hears no bell; a test in virtual time would wait for it for ever
+	deaf       bool         // hears no bell; a test in virtual time would wait for it for ever
+	rung       atomic.Int64 // what others committed that a server told of
+	signs      map[int64]sign
 	stirred    atomic.Bool // another process committed something since the clock last looked
 	moved      broadcast   // wakes those who wait for that
 }
 
-// Open opens the database in the file path and brings its schema up to date. It
-// refuses a schema that is newer than it knows.
+// Open opens a database, in a file or of the PostgreSQL that a URL names, and brings its
+// schema up to date. It refuses a schema that is newer than it knows.
 //
 // Deadlines that would have passed while no windsock had the database open are put
 // off by as long as that was: nobody could have met them.
-func Open(ctx context.Context, path string, o Options) (*Store, error) {
+func Open(ctx context.Context, db string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -81,14 +79,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("database %s: %w", path, err)
-	}
-	s := &Store{Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), terms: terms{held: map[*Term]struct{}{}, units: map[string]bool{}, left: newBroadcast()}}
-	err := s.open(ctx, path)
+	s := &Store{Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), signs: map[int64]sign{}, terms: terms{held: map[*Term]struct{}{}, units: map[string]bool{}, left: newBroadcast()}}
+	err := s.open(ctx, db)
 	if err != nil {
 		s.Close()
-		return nil, fmt.Errorf("database %s: %w", path, err)
+		return nil, fmt.Errorf("database %s: %w", Redacted(db), err)
 	}
 	return s, nil
 }
@@ -96,14 +91,29 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 // LogID tells this log from all others.
 func (s *Store) LogID() string { return s.logID }
 
-func (s *Store) open(ctx context.Context, path string) (err error) {
+func (s *Store) open(ctx context.Context, db string) error {
+	open := s.openFile
+	if isURL(db) {
+		open = s.openServer
+	}
+	if err := open(ctx, db); err != nil {
+		return err
+	}
+	s.Metrics.watch(s)
+	return s.resume(ctx)
+}
+
+func (s *Store) openFile(ctx context.Context, path string) (err error) {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return err
+	}
 	if s.neighbours, err = meet(path); err != nil {
 		return err
 	}
 	if s.write, err = connect(writerDSN(path), 1); err != nil {
 		return err
 	}
-	if err = inTurn(func() error { return s.migrate(ctx) }); err != nil {
+	if _, err = migrateFile(ctx, s.write, s.neighbours); err != nil {
 		return err
 	}
 	if s.read, err = connect(readerDSN(path), readers); err != nil { // after the file and its schema are there
@@ -114,36 +124,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 			return err
 		}
 	}
-	if s.eye, err = connect(readerDSN(path), 1); err != nil {
-		return err
-	}
-	s.Metrics.watch(s)
-	return s.resume(ctx)
-}
-
-// migrate applies the migrations that are missing, each in its own transaction, while no
-// other process does.
-func (s *Store) migrate(ctx context.Context) error {
-	if err := s.neighbours.begin(); err != nil {
-		return err
-	}
-	defer s.neighbours.end()
-	files, err := fs.Sub(migrations, "migrations/sqlite")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.write.DB, files)
-	if err != nil {
-		return err
-	}
-	have, want, err := p.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if have > want {
-		return fmt.Errorf("its schema is version %d, this windsock knows up to %d: use the newer windsock that wrote it", have, want)
-	}
-	_, err = p.Up(ctx)
+	s.eye, err = connect(readerDSN(path), 1)
 	return err
 }
 
@@ -159,7 +140,7 @@ func (s *Store) resume(ctx context.Context) error {
 		}
 		t.get(&l, `SELECT id, alive_at FROM log`)
 		s.logID = l.ID
-		if down := now - l.AliveAt; down > 0 && s.neighbours.alone() {
+		if down := now - l.AliveAt; down > 0 && s.alone() {
 			t.exec(`UPDATE evidence SET expires_at = expires_at + ? WHERE expires_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE evidence SET stale_at = stale_at + ? WHERE stale_at > ?`, down, l.AliveAt)
 			t.exec(`UPDATE instances SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
@@ -172,6 +153,7 @@ func (s *Store) resume(ctx context.Context) error {
 			t.shiftLeases(down, l.AliveAt)
 			t.exec(`UPDATE providers SET lost_at = lost_at + ? WHERE lost_at > ?`, down, l.AliveAt)
 		}
+		t.shareKey()
 		t.alive()
 		t.join()
 		return t.err

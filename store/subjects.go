@@ -455,12 +455,14 @@ func (d *deployment) event(t windsock.EventType) *windsock.Event {
 
 // flush writes what changed.
 func (w *working) flush() {
+	w.server.sets++
 	w.saveMoved()
-	for _, id := range slices.Sorted(maps.Keys(w.instances)) {
-		i := w.instances[id]
+	for _, i := range sorted(w.instances) {
 		w.saveEvidence(windsock.KindInstance, i.ID, &i.body)
+	}
+	for _, i := range sorted(w.instances) {
 		if i.changed {
-			w.exec(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
+			w.put(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
 				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
 				i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt,
 				i.Edges, i.UnstableUntil, i.Held, i.ID)
@@ -476,11 +478,12 @@ func (w *working) flush() {
 		}
 	}
 	w.endSpans(left)
-	for _, id := range slices.Sorted(maps.Keys(w.deployments)) {
-		d := w.deployments[id]
+	for _, d := range sorted(w.deployments) {
 		w.saveEvidence(windsock.KindDeployment, d.ID, &d.body)
+	}
+	for _, d := range sorted(w.deployments) {
 		if d.changed {
-			w.exec(`UPDATE deployments SET tally = ?, components = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
+			w.put(`UPDATE deployments SET tally = ?, components = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
 				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
 				tallyText(d.tally), phasesText(d.phases), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt,
 				d.Edges, d.UnstableUntil, d.Held, d.ID)
@@ -496,7 +499,7 @@ func (w *working) saveEvidence(kind windsock.Kind, id string, b *body) {
 			continue
 		}
 		b.touched[i] = false
-		w.exec(`INSERT INTO evidence (kind, subject_id, `+evidenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		w.put(`INSERT INTO evidence (kind, subject_id, `+evidenceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (kind, subject_id, source) DO UPDATE SET
 				origin = excluded.origin, state = excluded.state, since = excluded.since, observed_at = excluded.observed_at,
 				received_at = excluded.received_at, expires_at = excluded.expires_at, reason = excluded.reason, raw = excluded.raw,

@@ -49,7 +49,7 @@ type Term struct {
 // Stands reports whether the lease is still ours, by our own clock. While there is no
 // other process it is: one that comes waits for as long as it lasts.
 func (m *Term) Stands() bool {
-	return !m.lost.Load() && (time.Since(m.s.opened) < time.Duration(m.until.Load()) || m.s.neighbours.alone())
+	return !m.lost.Load() && (time.Since(m.s.opened) < time.Duration(m.until.Load()) || m.s.pg == nil && m.s.neighbours.alone())
 }
 
 // extend notes that the lease was renewed, by what was asked then.
@@ -125,7 +125,7 @@ func (s *Store) acquire(ctx context.Context, unit string) *Term {
 			if now != seen {
 				seen, since = now, time.Now()
 			}
-			if now.Holder == 0 || now.Holder == s.id || !s.neighbours.there(now.Holder) || time.Since(since) >= leaseLasts {
+			if now.Holder == 0 || now.Holder == s.id || !s.there(now.Holder) || time.Since(since) >= leaseLasts {
 				var m *Term
 				if m, err = s.take(ctx, unit, now); m != nil {
 					return m
