@@ -33,6 +33,8 @@ type commands struct {
 	Backup      BackupCmd      `cmd:"" help:"Copy the database, also while it is in use."`
 	Restore     RestoreCmd     `cmd:"" help:"Make a database of such a copy."`
 	Demo        DemoCmd        `cmd:"" help:"Show what windsock does, with three services on this machine."`
+	Migrate     MigrateCmd     `cmd:"" help:"Bring the schema of a database up to date, which serve does, too."`
+	Copy        CopyCmd        `cmd:"" help:"Copy a database into an empty one, of the same or another kind."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
 }

@@ -126,7 +126,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if opts.PublicURL != "" {
 		g.Go(func() error { seekSelf(ctx, opts.PublicURL, st.LogID(), log); return nil })
 	}
-	log.Info("ready", "address", "http://"+l.Addr().String(), "database", opts.DB, "version", buildVersion())
+	log.Info("ready", "address", "http://"+l.Addr().String(), "database", store.Redacted(opts.DB), "version", buildVersion())
 	ready(l.Addr().String())
 	err = g.Wait() // the first to fail stops the others
 	log.Info("stopped")

@@ -23,7 +23,7 @@ type ServeCmd struct {
 	Config     string   `help:"YAML file with settings and deployments; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_CONFIG"`
 	Listen     string   `help:"Address to answer on (default ${listen})." placeholder:"HOST:PORT" env:"WINDSOCK_LISTEN"`
 	Roles      []string `help:"What this process does, of api, observer and deliverer; several processes may share a database (default: all)." placeholder:"ROLE" env:"WINDSOCK_ROLES"`
-	DB         string   `name:"db" help:"SQLite file to keep everything in (default ${db})." placeholder:"FILE" env:"WINDSOCK_DB"`
+	DB         string   `name:"db" help:"SQLite file, or URL of a PostgreSQL, to keep everything in (default ${db})." placeholder:"FILE|URL" env:"WINDSOCK_DB"`
 	LogLevel   string   `help:"debug, info, warn or error (default info)." placeholder:"LEVEL" env:"WINDSOCK_LOG_LEVEL"`
 	LogFormat  string   `help:"text or json (default text)." placeholder:"FORMAT" env:"WINDSOCK_LOG_FORMAT"`
 	Keep       Age      `help:"Delete events that are older (default ${keep})." placeholder:"AGE" env:"WINDSOCK_KEEP"`

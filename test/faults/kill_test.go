@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"windsock/test/postgres"
 	"windsock/test/program"
 )
 
@@ -55,10 +56,18 @@ func TestKilledWhilePosting(t *testing.T) {
 	if testing.Short() {
 		kills = 25
 	}
+	killedWhilePosting(t, filepath.Join(t.TempDir(), "w.db"), kills)
+}
+
+func TestKilledWhilePostingToPostgres(t *testing.T) {
+	t.Parallel()
+	killedWhilePosting(t, postgres.Schema(t), 25)
+}
+
+func killedWhilePosting(t *testing.T, db string, kills int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	db := filepath.Join(t.TempDir(), "w.db")
 	monitor := receive(t)
 	s := start(t, "127.0.0.1:0", db)
 	addr := s.Addr
