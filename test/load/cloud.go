@@ -131,8 +131,8 @@ func clouded(dir, binary string) error {
 	}
 	os.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
 	db := database(dir)
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		os.Remove(db + suffix)
+	if err := empty(dir); err != nil {
+		return err
 	}
 	began := time.Now()
 	p, err := start(binary, "serve", "--listen", "ADDR", "--db", db, "--config", config, "--log-level", "warn")

@@ -12,12 +12,15 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 var (
@@ -27,6 +30,7 @@ var (
 	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk; servers of a cloud")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
 	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud,components,agents", "what to measure")
+	server   = flag.String("db", "", "URL of a PostgreSQL to use instead of files; its schema windsock_load is removed each time")
 	sinkAddr = flag.String("sink", "", "be a handler that stores nothing, at this address (used by itself)")
 	plain    = flag.String("plainly", "", "be a client that does nothing but post to this address (used by itself)")
 )
@@ -144,14 +148,46 @@ func serve(dir, binary string, n int, probe string) (*process, error) {
 	if err := os.WriteFile(config, []byte(b.String()), 0o600); err != nil {
 		return nil, err
 	}
-	db := database(dir)
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		os.Remove(db + suffix)
+	if err := empty(dir); err != nil {
+		return nil, err
 	}
-	return start(binary, "serve", "--listen", "ADDR", "--db", db, "--config", config, "--log-level", "error")
+	return start(binary, "serve", "--listen", "ADDR", "--db", database(dir), "--config", config, "--log-level", "error")
 }
 
-func database(dir string) string { return filepath.Join(dir, "load.db") }
+// schema is where everything is on a server.
+const schema = "windsock_load"
+
+func database(dir string) string {
+	if *server == "" {
+		return filepath.Join(dir, "load.db")
+	}
+	u, err := url.Parse(*server)
+	if err != nil {
+		log.Fatal("-db is no URL")
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// empty has the database have nothing in it.
+func empty(dir string) error {
+	if *server == "" {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			os.Remove(database(dir) + suffix)
+		}
+		return nil
+	}
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, *server)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	_, err = c.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE; CREATE SCHEMA "+schema)
+	return err
+}
 
 // posts compares single posts and posts in hundreds with the sink.
 func posts(dir, binary string) error {
@@ -238,7 +274,9 @@ func idleFleet(dir, binary string) error {
 	time.Sleep(3 * time.Second)
 	n := float64(*fleet)
 	fmt.Printf("memory of an idle instance      %8.0f B      (%.1f MiB resident in all)\n", (rss(p.Process.Pid)-bare)/n, rss(p.Process.Pid)/(1<<20))
-	fmt.Printf("disk of an idle instance        %8.0f B\n", (size(database(dir))-bareDisk)/n)
+	if *server == "" {
+		fmt.Printf("disk of an idle instance        %8.0f B\n", (size(database(dir))-bareDisk)/n)
+	}
 
 	var took []float64
 	for i := range 50 {
