@@ -302,6 +302,8 @@ func (s *summed) Next() bool {
 			text := pgText(v) // or the one kind of database could hold what the other cannot
 			s.values[i] = text
 			row = append(binary.BigEndian.AppendUint64(append(row, 't'), uint64(len(text))), text...)
+		case []byte:
+			row = append(binary.BigEndian.AppendUint64(append(row, 'b'), uint64(len(v))), v...)
 		default:
 			s.err = fmt.Errorf("column %s has a %T", s.columns[i], v)
 			return false
