@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,8 +128,8 @@ type site struct {
 	n      int // deployables
 }
 
-func newSite(t *testing.T) *site {
-	s := &site{T: t, c: &clock{now: noon}, path: filepath.Join(t.TempDir(), "w.db"), tokens: map[string]windsock.Secret{}}
+func newSite(t *testing.T, fresh maker) *site {
+	s := &site{T: t, c: &clock{now: noon}, path: fresh(t), tokens: map[string]windsock.Secret{}}
 	s.open()
 	t.Cleanup(func() { s.Store.Close() })
 	return s
@@ -323,7 +322,11 @@ var dbAndWeb = []node{
 }
 
 func TestComponentsGoOnByWhatOthersProduced(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, componentsGoOnByWhatOthersProduced)
+}
+
+func componentsGoOnByWhatOthersProduced(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.want("db:waiting web:waiting")
 	if w := s.component("web").WaitsFor; !slices.Equal(w, []string{"db", "s2"}) {

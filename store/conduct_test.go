@@ -252,11 +252,13 @@ func (p *play) end() {
 	}
 }
 
-func TestNoComponentHangsWhateverHappens(t *testing.T) {
+func TestNoComponentHangsWhateverHappens(t *testing.T) { eachDB(t, noComponentHangsWhateverHappens) }
+
+func noComponentHangsWhateverHappens(t *testing.T, fresh maker) {
 	seed := rand.Uint64()
 	for i := range 10 {
 		t.Run(fmt.Sprint(seed, "-", i), func(t *testing.T) {
-			p := &play{site: newSite(t), Rand: rand.New(rand.NewPCG(seed, uint64(i))), instances: []string{"i1", "i2", "i3"}}
+			p := &play{site: newSite(t, fresh), Rand: rand.New(rand.NewPCG(seed, uint64(i))), instances: []string{"i1", "i2", "i3"}}
 			t.Cleanup(func() {
 				if t.Failed() {
 					t.Log(strings.Join(p.said, "\n"))

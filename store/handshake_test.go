@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -53,8 +52,10 @@ func TestAMonitorIsPendingUntilItGrants(t *testing.T) {
 	})
 }
 
-func TestAGrantHoldsWhileItIsForTheSame(t *testing.T) {
-	path, c := filepath.Join(t.TempDir(), "w.db"), &clock{now: noon}
+func TestAGrantHoldsWhileItIsForTheSame(t *testing.T) { eachDB(t, aGrantHoldsWhileItIsForTheSame) }
+
+func aGrantHoldsWhileItIsForTheSame(t *testing.T, fresh maker) {
+	path, c := fresh(t), &clock{now: noon}
 	s := open(t, path, c)
 	defer func() { s.Close() }()
 	m := asked(t, s, nil)

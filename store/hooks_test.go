@@ -35,8 +35,10 @@ func gathered(t *testing.T, reg *prometheus.Registry, name string) map[string]fl
 	return values
 }
 
-func TestComponentsAreCounted(t *testing.T) {
-	s := newSite(t)
+func TestComponentsAreCounted(t *testing.T) { eachDB(t, componentsAreCounted) }
+
+func componentsAreCounted(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	reg := prometheus.NewRegistry()
 	s.Metrics = NewMetrics(reg)
 	s.Metrics.watch(s.Store)
@@ -58,7 +60,11 @@ func TestComponentsAreCounted(t *testing.T) {
 }
 
 func TestGroupsBeyondSomeAreCountedTogether(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, groupsBeyondSomeAreCountedTogether)
+}
+
+func groupsBeyondSomeAreCountedTogether(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(hooks{s.Store})
 	s.deploy(dbAndWeb)

@@ -53,7 +53,11 @@ func (s *site) word(word string) {
 }
 
 func TestUpdateRunsWhatChangedAndWhatDependsOnIt(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, updateRunsWhatChangedAndWhatDependsOnIt)
+}
+
+func updateRunsWhatChangedAndWhatDependsOnIt(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	head := s.Head()
 	s.word("two")
@@ -86,8 +90,10 @@ func TestUpdateRunsWhatChangedAndWhatDependsOnIt(t *testing.T) {
 	}
 }
 
-func TestUpdateSupersedesWhatIsUnderWay(t *testing.T) {
-	s := newSite(t)
+func TestUpdateSupersedesWhatIsUnderWay(t *testing.T) { eachDB(t, updateSupersedesWhatIsUnderWay) }
+
+func updateSupersedesWhatIsUnderWay(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(chain(), "word=one")
 	s.runs("s1", "s2")
 	old := s.tokenOf("s1", "a")
@@ -105,8 +111,10 @@ func TestUpdateSupersedesWhatIsUnderWay(t *testing.T) {
 }
 
 // An update that failed leaves nobody knows what: to go back runs it again.
-func TestUpdateBackFromFailureRuns(t *testing.T) {
-	s := newSite(t)
+func TestUpdateBackFromFailureRuns(t *testing.T) { eachDB(t, updateBackFromFailureRuns) }
+
+func updateBackFromFailureRuns(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	s.word("two")
 	s.says(s.tokenOf("s1", "a"), failure)
@@ -122,7 +130,11 @@ func (s *site) revisionOf(instance string) int64 {
 }
 
 func TestWhatIsNotPlannedAnyMoreIsDeletedInReverse(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, whatIsNotPlannedAnyMoreIsDeletedInReverse)
+}
+
+func whatIsNotPlannedAnyMoreIsDeletedInReverse(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	s.deploy([]node{{Name: "d", On: "s1", Actions: everyAction}, {Name: "e", On: "s2", After: []string{"d"}}})
 	s.want("a:waiting:DELETE b:waiting:DELETE c:available:DELETE d:complete:UPDATE e:available")
@@ -139,7 +151,11 @@ func TestWhatIsNotPlannedAnyMoreIsDeletedInReverse(t *testing.T) {
 
 // What is to go waits until those that used it do without.
 func TestDeleteWaitsForTheUpdateOfWhatUsedIt(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, deleteWaitsForTheUpdateOfWhatUsedIt)
+}
+
+func deleteWaitsForTheUpdateOfWhatUsedIt(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	s.deploy([]node{
 		{Name: "b", On: "s2", Text: "alone", Actions: everyAction},
@@ -165,7 +181,11 @@ func TestDeleteWaitsForTheUpdateOfWhatUsedIt(t *testing.T) {
 }
 
 func TestDeploymentIsTakenDownInReverseAndUpAgain(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, deploymentIsTakenDownInReverseAndUpAgain)
+}
+
+func deploymentIsTakenDownInReverseAndUpAgain(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	gone := func(spec *windsock.DeploymentSpec) { spec.Expected = windsock.Gone }
 	if err := s.patch(gone); err != nil {
@@ -208,7 +228,11 @@ func TestDeploymentIsTakenDownInReverseAndUpAgain(t *testing.T) {
 }
 
 func TestInstanceThatTakesThePlaceOfAnotherIsSetUpAnew(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, instanceThatTakesThePlaceOfAnotherIsSetUpAnew)
+}
+
+func instanceThatTakesThePlaceOfAnotherIsSetUpAnew(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	s.word("two")
 	before := s.revisionOf("s1")
@@ -246,8 +270,10 @@ func TestInstanceThatTakesThePlaceOfAnotherIsSetUpAnew(t *testing.T) {
 	}
 }
 
-func TestHiddenParametersAreNeverShown(t *testing.T) {
-	s := newSite(t)
+func TestHiddenParametersAreNeverShown(t *testing.T) { eachDB(t, hiddenParametersAreNeverShown) }
+
+func hiddenParametersAreNeverShown(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.up()
 	d := must[windsock.Deployment](t)(s.Deployment(t.Context(), "shop"))
 	if d.Parameters["secret"] != mask || d.Parameters["word"] != "one" || d.Deployable != "d1" {
@@ -276,7 +302,11 @@ func TestHiddenParametersAreNeverShown(t *testing.T) {
 }
 
 func TestMembersAreDeclaredAsPartsOfTheDeployable(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, membersAreDeclaredAsPartsOfTheDeployable)
+}
+
+func membersAreDeclaredAsPartsOfTheDeployable(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	declare(t, s.Store, "other", "theirs")
 	for name, members := range map[string]map[string]string{
@@ -306,8 +336,10 @@ func TestMembersAreDeclaredAsPartsOfTheDeployable(t *testing.T) {
 	}
 }
 
-func TestDeployables(t *testing.T) {
-	s := newSite(t)
+func TestDeployables(t *testing.T) { eachDB(t, deployables) }
+
+func deployables(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	add := func(id, source string) error {
 		_, err := s.AddDeployable(t.Context(), windsock.Deployable{ID: id, Source: source})
 		return err

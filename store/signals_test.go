@@ -25,8 +25,10 @@ func (s *site) late(token windsock.Secret, sig windsock.Signal, want windsock.Co
 	s.consistent()
 }
 
-func TestDiamondIsJoinedOnce(t *testing.T) {
-	s := newSite(t)
+func TestDiamondIsJoinedOnce(t *testing.T) { eachDB(t, diamondIsJoinedOnce) }
+
+func diamondIsJoinedOnce(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{
 		{Name: "a", On: "s1"},
 		{Name: "b", On: "s1", After: []string{"a"}},
@@ -44,7 +46,11 @@ func TestDiamondIsJoinedOnce(t *testing.T) {
 }
 
 func TestFailedComponentFailsTheDeploymentUntilItIsRetried(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, failedComponentFailsTheDeploymentUntilItIsRetried)
+}
+
+func failedComponentFailsTheDeploymentUntilItIsRetried(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.runs("s1", "s2")
 	token := tokenOf(s.task("s1", "db").SignalURL)
@@ -76,8 +82,10 @@ func TestFailedComponentFailsTheDeploymentUntilItIsRetried(t *testing.T) {
 	}
 }
 
-func TestRetries(t *testing.T) {
-	s := newSite(t)
+func TestRetries(t *testing.T) { eachDB(t, retries) }
+
+func retries(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1", Retries: 2, Timeout: time.Minute}})
 	s.runs("s1")
 	first := tokenOf(s.task("s1", "a").SignalURL)
@@ -100,8 +108,10 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-func TestTimeouts(t *testing.T) {
-	s := newSite(t)
+func TestTimeouts(t *testing.T) { eachDB(t, timeouts) }
+
+func timeouts(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1", Timeout: time.Minute}, {Name: "b", On: "s1", Timeout: 3 * time.Minute}, {Name: "w", Signals: 2, Timeout: 2 * time.Minute}})
 	s.runs("s1")
 	b := tokenOf(s.task("s1", "b").SignalURL)
@@ -137,7 +147,11 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestWhatFailsWhenItsTimeIsUpWasTooLate(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, whatFailsWhenItsTimeIsUpWasTooLate)
+}
+
+func whatFailsWhenItsTimeIsUpWasTooLate(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1", Timeout: time.Minute}, {Name: "b", On: "s1", Timeout: time.Minute}, {Name: "c", On: "s1"}})
 	s.runs("s1")
 	a, b, c := s.tokenOf("s1", "a"), s.tokenOf("s1", "b"), s.tokenOf("s1", "c")
@@ -150,7 +164,11 @@ func TestWhatFailsWhenItsTimeIsUpWasTooLate(t *testing.T) {
 }
 
 func TestCancelledComponentIsWaitedForByNobody(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, cancelledComponentIsWaitedForByNobody)
+}
+
+func cancelledComponentIsWaitedForByNobody(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.runs("s1", "s2")
 	token := tokenOf(s.task("s1", "db").SignalURL)
@@ -174,12 +192,14 @@ func TestCancelledComponentIsWaitedForByNobody(t *testing.T) {
 	}
 }
 
-func TestForgedTokensAreNotFound(t *testing.T) {
-	s := newSite(t)
+func TestForgedTokensAreNotFound(t *testing.T) { eachDB(t, forgedTokensAreNotFound) }
+
+func forgedTokensAreNotFound(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.runs("s1", "s2")
 	token := string(tokenOf(s.task("s1", "db").SignalURL))
-	other := newSite(t) // has another key
+	other := newSite(t, fresh) // has another key
 	other.deploy(dbAndWeb)
 	other.runs("s1")
 	forged := []string{"", "wss_", token[4:], token[:len(token)-1], token + "A", "wsi_" + token[4:], string(other.tokenOf("s1", "db"))}
@@ -227,8 +247,10 @@ func (s *site) condition(signals int, after ...string) windsock.Secret {
 	return tokenOf(url)
 }
 
-func TestConditionCountsDistinctSenders(t *testing.T) {
-	s := newSite(t)
+func TestConditionCountsDistinctSenders(t *testing.T) { eachDB(t, conditionCountsDistinctSenders) }
+
+func conditionCountsDistinctSenders(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	token := s.condition(3)
 	s.want("a:available w:running b:waiting")
 	s.says(token, windsock.Signal{Status: windsock.SignalSuccess, ID: "2", Data: "x"})
@@ -248,8 +270,10 @@ func TestConditionCountsDistinctSenders(t *testing.T) {
 	s.late(token, windsock.Signal{ID: "m"}, windsock.ComponentComplete)
 }
 
-func TestConditionFailsAtOnce(t *testing.T) {
-	s := newSite(t)
+func TestConditionFailsAtOnce(t *testing.T) { eachDB(t, conditionFailsAtOnce) }
+
+func conditionFailsAtOnce(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	token := s.condition(2)
 	s.says(token, windsock.Signal{Status: windsock.SignalSuccess, ID: "1"})
 	s.says(token, windsock.Signal{Status: windsock.SignalFailure, ID: "1", Reason: "no network"})
@@ -263,21 +287,27 @@ func TestConditionFailsAtOnce(t *testing.T) {
 }
 
 func TestConditionCountsWhatCameBeforeItsTurn(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, conditionCountsWhatCameBeforeItsTurn)
+}
+
+func conditionCountsWhatCameBeforeItsTurn(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	token := s.condition(1, "a")
 	s.want("a:available w:waiting b:waiting")
 	s.says(token, windsock.Signal{Data: "early"})
 	s.want("a:available w:waiting b:waiting")
 	s.done("s1", "a")
 	s.want("a:complete w:complete b:available")
-	s = newSite(t)
+	s = newSite(t, fresh)
 	token = s.condition(1, "a")
 	s.says(token, failure)
 	s.want("a:available w:failed b:waiting")
 }
 
-func TestConditionWaitsForItsServers(t *testing.T) {
-	s := newSite(t)
+func TestConditionWaitsForItsServers(t *testing.T) { eachDB(t, conditionWaitsForItsServers) }
+
+func conditionWaitsForItsServers(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1"}, {Name: "w", Handle: "h", Needs: []string{"s1"}}})
 	s.want("a:waiting w:waiting")
 	if w := s.component("w").WaitsFor; !slices.Equal(w, []string{"s1"}) {
@@ -287,8 +317,10 @@ func TestConditionWaitsForItsServers(t *testing.T) {
 	s.want("a:available w:running")
 }
 
-func TestManySignalsAtOnceLoseNone(t *testing.T) {
-	s := newSite(t)
+func TestManySignalsAtOnceLoseNone(t *testing.T) { eachDB(t, manySignalsAtOnceLoseNone) }
+
+func manySignalsAtOnceLoseNone(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	token := s.condition(100)
 	var all sync.WaitGroup
 	for range 100 {
@@ -306,8 +338,10 @@ func TestManySignalsAtOnceLoseNone(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLatestSignalsAreKept(t *testing.T) {
-	s := newSite(t)
+func TestOnlyTheLatestSignalsAreKept(t *testing.T) { eachDB(t, onlyTheLatestSignalsAreKept) }
+
+func onlyTheLatestSignalsAreKept(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	token := s.condition(2)
 	for i := range signalsKept + 20 {
 		s.says(token, windsock.Signal{ID: "same", Reason: fmt.Sprint(i)})
@@ -319,7 +353,11 @@ func TestOnlyTheLatestSignalsAreKept(t *testing.T) {
 }
 
 func TestSilentComponentIsCompleteOnceItBegan(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, silentComponentIsCompleteOnceItBegan)
+}
+
+func silentComponentIsCompleteOnceItBegan(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1", Silent: true}})
 	s.runs("s1")
 	task := s.task("s1", "a")
@@ -331,8 +369,10 @@ func TestSilentComponentIsCompleteOnceItBegan(t *testing.T) {
 	s.want("a:complete")
 }
 
-func TestLongOutputsAreKeptInPart(t *testing.T) {
-	s := newSite(t)
+func TestLongOutputsAreKeptInPart(t *testing.T) { eachDB(t, longOutputsAreKeptInPart) }
+
+func longOutputsAreKeptInPart(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.runs("s1")
 	long := strings.Repeat("x", 2<<20)
@@ -350,7 +390,11 @@ func TestLongOutputsAreKeptInPart(t *testing.T) {
 }
 
 func TestComponentThatCannotBeRunHidesNoOther(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, componentThatCannotBeRunHidesNoOther)
+}
+
+func componentThatCannotBeRunHidesNoOther(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1", Text: "broken"}, {Name: "b", On: "s1"}, {Name: "c", On: "s1", After: []string{"a"}}})
 	s.runs("s1")
 	s.want("a:failed b:available c:waiting")

@@ -12,8 +12,10 @@ import (
 	"windsock"
 )
 
-func TestWorkIsForTheHolderOfTheToken(t *testing.T) {
-	s := newSite(t)
+func TestWorkIsForTheHolderOfTheToken(t *testing.T) { eachDB(t, workIsForTheHolderOfTheToken) }
+
+func workIsForTheHolderOfTheToken(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.runs("s1")
 	work := func(instance string, token windsock.Secret) error {
@@ -69,7 +71,11 @@ func TestWorkIsForTheHolderOfTheToken(t *testing.T) {
 }
 
 func TestProvidersIDNamesAnInstanceToItsAgent(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, providersIDNamesAnInstanceToItsAgent)
+}
+
+func providersIDNamesAnInstanceToItsAgent(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	declare(t, s.Store, "shop")
 	if _, _, err := s.PutInstance(t.Context(), windsock.InstanceSpec{ID: "i", DeploymentID: "shop", ProviderID: "nova-1"}, windsock.Cond{}); err != nil {
 		t.Fatal(err)
@@ -81,7 +87,11 @@ func TestProvidersIDNamesAnInstanceToItsAgent(t *testing.T) {
 }
 
 func TestAwaitWorkWakesTheInstancesConcerned(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, awaitWorkWakesTheInstancesConcerned)
+}
+
+func awaitWorkWakesTheInstancesConcerned(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.runs("s2")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -127,8 +137,10 @@ func TestAwaitWorkWakesTheInstancesConcerned(t *testing.T) {
 	}
 }
 
-func TestWorkOfAnotherProcessIsNoticed(t *testing.T) {
-	s := newSite(t)
+func TestWorkOfAnotherProcessIsNoticed(t *testing.T) { eachDB(t, workOfAnotherProcessIsNoticed) }
+
+func workOfAnotherProcessIsNoticed(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	other, err := Open(t.Context(), s.path, Options{Now: s.c.Now, Planner: planner{}})
 	if err != nil {
@@ -151,8 +163,10 @@ func TestWorkOfAnotherProcessIsNoticed(t *testing.T) {
 	s.done("s1", "db") // the key is one
 }
 
-func TestComponentsGoOnAfterARestart(t *testing.T) {
-	s := newSite(t)
+func TestComponentsGoOnAfterARestart(t *testing.T) { eachDB(t, componentsGoOnAfterARestart) }
+
+func componentsGoOnAfterARestart(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy(dbAndWeb)
 	s.reopen()
 	s.runs("s1")
