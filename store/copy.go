@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -49,7 +52,36 @@ func Copy(ctx context.Context, from, to string, tell func(Copied)) error {
 		}
 		tell(c)
 	}
+	if err := copyKey(ctx, from, to, target); err != nil {
+		return fmt.Errorf("the key of signal tokens: %w", err)
+	}
 	return target.tx.Commit()
+}
+
+// copyKey has the signal tokens that are out there stay valid.
+func copyKey(ctx context.Context, from, to string, target *end) error {
+	var key []byte
+	var text string
+	switch err := target.tx.GetContext(ctx, &text, `SELECT coalesce(max(signal_key), '') FROM log`); {
+	case err != nil:
+		return err
+	case text != "":
+		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
+			return err
+		}
+	case !isURL(from):
+		if key, err = os.ReadFile(from + ".key"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if key == nil {
+		return nil // none was made yet
+	}
+	if !isURL(to) {
+		return putKey(to+".key", key)
+	}
+	_, err := target.tx.ExecContext(ctx, `UPDATE log SET signal_key = $1`, base64.StdEncoding.EncodeToString(key))
+	return err
 }
 
 func copyTable(ctx context.Context, source, target *end, table string) (c Copied, err error) {

@@ -99,6 +99,25 @@ func TestCopyThereAndBack(t *testing.T) {
 	})
 }
 
+// A component whose token was handed out before can still signal.
+func TestCopyKeepsSignalTokens(t *testing.T) {
+	eachDB(t, func(t *testing.T, fresh maker) {
+		other := map[string]maker{"sqlite": postgres.Schema, "postgres": freshFile}[filepath.Base(t.Name())]
+		key := func(db string) string {
+			s := must[*Store](t)(Open(t.Context(), db, Options{Planner: planner{}}))
+			defer s.Close()
+			return string(s.Key)
+		}
+		first, second, third := fresh(t), other(t), fresh(t)
+		want := key(first)
+		copied(t, first, second)
+		copied(t, second, third)
+		if len(want) != keySize || key(second) != want || key(third) != want {
+			t.Error("there is another key")
+		}
+	})
+}
+
 func TestCopyRefuses(t *testing.T) {
 	eachDB(t, func(t *testing.T, fresh maker) {
 		full, other := fresh(t), fresh(t)
