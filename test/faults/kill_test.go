@@ -61,7 +61,7 @@ func TestKilledWhilePosting(t *testing.T) {
 
 func TestKilledWhilePostingToPostgres(t *testing.T) {
 	t.Parallel()
-	killedWhilePosting(t, postgres.Schema(t), 25)
+	killedWhilePosting(t, postgres.Schema(t), 10)
 }
 
 func killedWhilePosting(t *testing.T, db string, kills int) {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -65,9 +64,10 @@ const taken = `windsock_deliveries_total{result="success"}`
 
 // Three processes, each with one role, do together what one does: a probe fails and a
 // monitor hears of it; the API has others look and call.
-func TestARoleForEachProcess(t *testing.T) {
+func TestARoleForEachProcess(t *testing.T) { each(t, aRoleForEachProcess) }
+
+func aRoleForEachProcess(t *testing.T, db string) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "w.db")
 	api := with(t, db, "api")
 	monitor := receive(t)
 	monitor.register(t, api)
@@ -189,7 +189,9 @@ func posting(t *testing.T, api server, monitor *receiver) (reporters []*reporter
 // One who calls back is killed or asked to stop while everybody posts, and another one
 // takes over, again and again: nothing is lost, the order holds, and what is told twice
 // was told just before.
-func TestTheNextDelivererTakesOver(t *testing.T) {
+func TestTheNextDelivererTakesOver(t *testing.T) { each(t, theNextDelivererTakesOver) }
+
+func theNextDelivererTakesOver(t *testing.T, db string) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -198,7 +200,6 @@ func TestTheNextDelivererTakesOver(t *testing.T) {
 	if testing.Short() {
 		turns = 4
 	}
-	db := filepath.Join(t.TempDir(), "w.db")
 	api, monitor := with(t, db, "api"), receive(t)
 	now := with(t, db, "deliverer")
 	_, stop := posting(t, api, monitor)
@@ -230,9 +231,10 @@ func TestTheNextDelivererTakesOver(t *testing.T) {
 // One who calls back, observes and keeps the clock is suspended for longer than its leases
 // last, and another takes over. When the first wakes up it neither calls back nor commits
 // what is the other's.
-func TestASuspendedHolderWakesUp(t *testing.T) {
+func TestASuspendedHolderWakesUp(t *testing.T) { each(t, aSuspendedHolderWakesUp) }
+
+func aSuspendedHolderWakesUp(t *testing.T, db string) {
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "w.db")
 	first := start(t, "127.0.0.1:0", db)
 	second := start(t, "127.0.0.1:0", db)
 	monitor := receive(t)
@@ -291,13 +293,14 @@ func (s server) pause(t *testing.T, other server) {
 
 // Two processes write as fast as they can: nobody is told that the database is locked, or
 // anything else of 5xx.
-func TestTwoProcessesWrite(t *testing.T) {
+func TestTwoProcessesWrite(t *testing.T) { each(t, twoProcessesWrite) }
+
+func twoProcessesWrite(t *testing.T, db string) {
 	t.Parallel()
 	span := 30 * time.Second
 	if testing.Short() {
 		span = 3 * time.Second
 	}
-	db := filepath.Join(t.TempDir(), "w.db")
 	both := []server{with(t, db, "api"), with(t, db, "api")}
 	until := time.Now().Add(span)
 	var n [2]atomic.Int64

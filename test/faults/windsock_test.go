@@ -10,15 +10,23 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"windsock/test/postgres"
 	"windsock/test/program"
 )
 
 func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
+
+// each runs a test on an empty database of every kind.
+func each(t *testing.T, test func(t *testing.T, db string)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "w.db")) })
+	t.Run("postgres", func(t *testing.T) { test(t, postgres.Schema(t)) })
+}
 
 // A server is a windsock that runs in a process of its own.
 type server struct{ *program.Server }
