@@ -40,6 +40,9 @@ func Restore(ctx context.Context, backup, path string) (BackedUp, error) {
 // copyFile copies a database and its key, has change alter the copy, and checks that. The
 // copy is there as a whole or not at all.
 func copyFile(ctx context.Context, from, to string, change func(*sqlx.DB) error) (b BackedUp, err error) {
+	if isURL(from) || isURL(to) {
+		return b, errors.New("of a PostgreSQL pg_dump makes a backup")
+	}
 	for _, name := range []string{to, to + "-wal", to + ".key"} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return b, fmt.Errorf("%s: there must be nothing yet: %w", name, fs.ErrExist)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,12 @@ func served(t *testing.T, path string) *Store {
 
 // A backup that is made while others write has all that was acknowledged before it began,
 // and nothing by half.
+func TestABackupOfAServerIsRefused(t *testing.T) {
+	if _, err := Backup(t.Context(), "postgres://me:hush@db/windsock", filepath.Join(t.TempDir(), "b.db")); err == nil || !strings.Contains(err.Error(), "pg_dump") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("Backup: %v", err)
+	}
+}
+
 func TestBackupWhileInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := served(t, filepath.Join(dir, "w.db"))
