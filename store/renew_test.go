@@ -390,7 +390,11 @@ func deployables(t *testing.T, fresh maker) {
 // One that went on without another, as that was cancelled, waits for it once it is to run
 // after all.
 func TestWhatWasCancelledIsWaitedForAgain(t *testing.T) {
-	s := newSite(t)
+	eachDB(t, whatWasCancelledIsWaitedForAgain)
+}
+
+func whatWasCancelledIsWaitedForAgain(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{
 		{Name: "db", On: "s1", Text: "install", Outputs: []windsock.Output{{Name: "ip"}}},
 		{Name: "web", On: "s1", Text: "install", Gets: map[string]string{"DB": "db.ip"}},
