@@ -128,7 +128,7 @@ func TestShorterFormOfTheReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, ok := strings.Cut(string(readme), "```yaml\ncomponents:\n")
+	_, block, ok := strings.Cut(string(readme), "```yaml\n# shop.yaml\ncomponents:\n")
 	block, _, ends := strings.Cut(block, "```\n")
 	if !ok || !ends {
 		t.Fatal("README.md shows no components")
