@@ -154,9 +154,10 @@ func (r *reader) entries(e entry, what string) (list []entry) {
 
 // only says which keys of a mapping mean nothing.
 func (r *reader) only(e entry, what string, keys ...string) {
-	for _, member := range r.entries(e, what) {
-		if !slices.Contains(keys, member.name) {
-			r.finding(member, nil, "%s: %s means nothing there", what, member.name)
+	m, _ := e.value.(map[string]any)
+	for _, key := range sortedKeys(m) {
+		if !slices.Contains(keys, key) {
+			r.finding(e, []string{key}, "%s: %s means nothing there", what, key)
 		}
 	}
 }

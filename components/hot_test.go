@@ -225,14 +225,27 @@ func TestLongChainIsChecked(t *testing.T) {
 
 func BenchmarkCheck10000(b *testing.B) {
 	source := chain(10_000)
-	b.SetBytes(int64(len(source)))
-	for b.Loop() {
-		template, err := Parse(source, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if s := template.Check(); len(s.Components) != 10_000 {
-			b.Fatal(len(s.Components))
-		}
+	doc, err := document.Parse("", []byte(source))
+	if err != nil {
+		b.Fatal(err)
+	}
+	line, err := doc.JSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, source := range map[string]string{"yaml": source, "json": string(line)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(source)))
+			b.ReportAllocs()
+			for b.Loop() {
+				template, err := Parse(source, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if s := template.Check(); len(s.Components) != 10_000 {
+					b.Fatal(len(s.Components))
+				}
+			}
+		})
 	}
 }

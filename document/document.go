@@ -68,8 +68,8 @@ func Parse(path string, data []byte) (*Document, error) {
 	if i := firstNonText(data); i >= 0 {
 		return nil, d.errorOn(1+bytes.Count(data[:i], []byte("\n")), "not UTF-8 text")
 	}
-	if d.json = json.Valid(data); d.json {
-		data = joinSurrogates(data)
+	if d.root, d.json = readJSON(data); d.json {
+		return d, nil
 	}
 	var docs []yaml.Node
 	if err := yaml.Load(data, &docs, yaml.WithAllDocuments()); err != nil {
@@ -174,7 +174,12 @@ func (d *Document) JSON() ([]byte, error) {
 type expander struct {
 	doc    *Document
 	budget int
+
+	seen map[string]sighting // where keys were seen last
+	pass int                 // how many mappings were gathered
 }
+
+type sighting struct{ pass, line int }
 
 // spend pays for a look at n.
 func (e *expander) spend(n *yaml.Node, depth int) error {
@@ -264,7 +269,10 @@ type member struct {
 // members returns what a mapping holds: what it says itself, then what it merges
 // ("<<") and does not say itself.
 func (e *expander) members(n *yaml.Node, depth int) ([]member, error) {
-	g := gatherer{expander: e, has: map[string]bool{}}
+	if e.seen == nil {
+		e.seen = map[string]sighting{}
+	}
+	g := gatherer{expander: e, first: e.pass + 1, members: make([]member, 0, len(n.Content)/2)}
 	err := g.gather(n, depth)
 	return g.members, err
 }
@@ -272,8 +280,8 @@ func (e *expander) members(n *yaml.Node, depth int) ([]member, error) {
 // gatherer collects members; the first of a name stays.
 type gatherer struct {
 	*expander
+	first   int // its first pass
 	members []member
-	has     map[string]bool
 }
 
 func (g *gatherer) gather(n *yaml.Node, depth int) error {
@@ -289,7 +297,7 @@ func (g *gatherer) gather(n *yaml.Node, depth int) error {
 		return g.doc.errorOn(n.Line, "want a mapping to merge")
 	}
 	var merged []*yaml.Node
-	own := map[string]*yaml.Node{}
+	g.pass++
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if err := g.spend(key, depth); err != nil {
@@ -302,12 +310,12 @@ func (g *gatherer) gather(n *yaml.Node, depth int) error {
 			merged = append(merged, value)
 			continue
 		}
-		if first := own[key.Value]; first != nil {
-			return g.doc.errorOn(key.Line, fmt.Sprintf("%s stands on line %d already", key.Value, first.Line))
+		last := g.seen[key.Value]
+		if last.pass == g.pass {
+			return g.doc.errorOn(key.Line, fmt.Sprintf("%s stands on line %d already", key.Value, last.line))
 		}
-		own[key.Value] = key
-		if !g.has[key.Value] {
-			g.has[key.Value] = true
+		g.seen[key.Value] = sighting{g.pass, key.Line}
+		if last.pass < g.first {
 			g.members = append(g.members, member{key, value})
 		}
 	}

@@ -17,7 +17,7 @@ func (d *Document) DropRepeated() (list []Repeated) {
 	visit = func(n *yaml.Node, depth int) {
 		if n.Kind == yaml.MappingNode {
 			places := map[string]int{}
-			kept := n.Content[:0:0]
+			kept := n.Content[:0]
 			for i := 0; i < len(n.Content); i += 2 {
 				key, value := n.Content[i], n.Content[i+1]
 				place, twice := places[key.Value]

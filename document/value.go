@@ -91,8 +91,10 @@ func (e *expander) scalar(n *yaml.Node) (any, error) {
 		return n.Value, nil
 	}
 	v := plain(n.Value)
-	if f, err := strconv.ParseFloat(n.Value, 64); err == nil && e.doc.json && v == any(n.Value) {
-		v = f // 1e3
+	if e.doc.json && v == any(n.Value) {
+		if f, err := strconv.ParseFloat(n.Value, 64); err == nil {
+			v = f // 1e3
+		}
 	}
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		return nil, e.doc.errorOn(n.Line, fmt.Sprintf("%s is no value here", n.Value))
