@@ -202,6 +202,8 @@ type tx struct {
 
 	deadline int64 // the first that was written; 0: none
 	err      error
+
+	plans map[string]windsock.Plan // that were made before; nil: it is not begun again
 }
 
 func (t *tx) at(now time.Time) { t.now, t.micros = now, micros(now) }

@@ -100,7 +100,7 @@ func (w *working) deploy(d *deployment, spec windsock.DeploymentSpec, old *winds
 		if w.s.Planner == nil {
 			return errNoPlanner
 		}
-		if p, err = w.s.Planner.Plan(by, spec); err != nil {
+		if p, err = w.planned(by, spec); err != nil {
 			return err
 		}
 		var hidden []string

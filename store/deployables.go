@@ -29,11 +29,15 @@ func (s *Store) AddDeployable(ctx context.Context, d windsock.Deployable) (winds
 	if size > maxDeployable {
 		return d, windsock.Invalid("template", "at most %d bytes with all files, got %d", maxDeployable, size)
 	}
-	var err error
-	if d.Summary, err = s.Planner.Read(d); err != nil {
-		return d, windsock.Invalid("template", "%v", err)
+	if err := s.readOne(ctx, func() (err error) {
+		if d.Summary, err = s.Planner.Read(d); err != nil {
+			err = windsock.Invalid("template", "%v", err)
+		}
+		return err
+	}); err != nil {
+		return d, err
 	}
-	err = s.do(ctx, func(t *tx) error {
+	err := s.do(ctx, func(t *tx) error {
 		there, err := viewDeployable(t, d.ID)
 		exists, err := present(err)
 		switch {

@@ -14,7 +14,7 @@ func (s *Store) PutDeployment(ctx context.Context, spec windsock.DeploymentSpec,
 	if err := spec.Complete(); err != nil {
 		return d, false, err
 	}
-	err = s.do(ctx, func(t *tx) error {
+	err = s.doPlanned(ctx, func(t *tx) error {
 		old, exists, err := t.deployment(spec.ID)
 		if err != nil {
 			return err
@@ -49,9 +49,10 @@ func specOf[T any](old *T, exists bool) *T {
 	return old
 }
 
-// PatchDeployment has change alter what is declared of a deployment. The id stays.
+// PatchDeployment has change alter what is declared of a deployment, and may call it
+// again. The id stays.
 func (s *Store) PatchDeployment(ctx context.Context, id string, c windsock.Cond, change func(*windsock.DeploymentSpec) error) (d windsock.Deployment, err error) {
-	err = s.do(ctx, func(t *tx) error {
+	err = s.doPlanned(ctx, func(t *tx) error {
 		old, err := viewDeployment(t, id, ourID, theirID)
 		if err != nil {
 			return err

@@ -3,7 +3,7 @@ package store
 import "windsock"
 
 // A Planner reads deployables, and says what is to be run once what it refers to is
-// known. It does no I/O: it is asked within transactions. *components.Planner is one.
+// known. It does no I/O, as it may be asked within a transaction. *components.Planner is one.
 type Planner interface {
 	// Read says what is in a deployable; it returns an error when it cannot be deployed.
 	Read(windsock.Deployable) (windsock.Summary, error)

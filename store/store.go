@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/sync/semaphore"
 
 	"windsock"
 )
@@ -59,6 +60,8 @@ type Store struct {
 	signs      map[int64]sign
 	stirred    atomic.Bool // another process committed something since the clock last looked
 	moved      broadcast   // wakes those who wait for that
+
+	reading *semaphore.Weighted // deployables, one at a time
 }
 
 // Open opens a database, in a file or of the PostgreSQL that a URL names, and brings its
@@ -79,7 +82,10 @@ func Open(ctx context.Context, db string, o Options) (*Store, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	s := &Store{Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), signs: map[int64]sign{}, terms: terms{held: map[*Term]struct{}{}, units: map[string]bool{}, left: newBroadcast()}}
+	s := &Store{
+		Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), signs: map[int64]sign{}, reading: semaphore.NewWeighted(1),
+		terms: terms{held: map[*Term]struct{}{}, units: map[string]bool{}, left: newBroadcast()},
+	}
 	err := s.open(ctx, db)
 	if err != nil {
 		s.Close()
