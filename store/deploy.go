@@ -126,13 +126,7 @@ func (w *working) deploy(d *deployment, spec windsock.DeploymentSpec, old *winds
 // planned any more are deleted, and so are all when it is taken down.
 func (w *working) redo(d *deployment, down bool) {
 	w.exec(`DELETE FROM components WHERE deployment_id = ? AND planned = 0 AND action = 'DELETE' AND `+isDone, d.ID)
-	instances := map[string]string{} // by server
-	w.rows(func(read func(...any) error) error {
-		var server, id string
-		err := read(&server, &id)
-		instances[server] = id
-		return err
-	}, `SELECT name, instance_id FROM servers WHERE deployment_id = ?`, d.ID)
+	instances := w.places(d)
 	w.renew(d, `1 = 1`, nil, func(c *component) bool {
 		deleting := c.Action == windsock.ActionDelete
 		switch {
@@ -145,6 +139,8 @@ func (w *working) redo(d *deployment, down bool) {
 		case deleting && (c.State != windsock.ComponentWaiting || c.InstanceID != instances[c.Instance]):
 			w.startOver(c)
 			c.InstanceID = instances[c.Instance]
+		case c.Action == windsock.ActionCreate && c.State == windsock.ComponentWaiting && c.Run == 0:
+			return false // it is to begin yet
 		default:
 			c.again()
 		}
@@ -152,6 +148,18 @@ func (w *working) redo(d *deployment, down bool) {
 	})
 	// By another plan others may have to be deleted before one that is at it.
 	w.renew(d, `action = 'DELETE' AND unmet > 0 AND `+isOffered, nil, func(*component) bool { return true })
+}
+
+// places are the instances of a deployment's servers, by the names of these.
+func (w *working) places(d *deployment) map[string]string {
+	instances := map[string]string{}
+	w.rows(func(read func(...any) error) error {
+		var server, id string
+		err := read(&server, &id)
+		instances[server] = id
+		return err
+	}, `SELECT name, instance_id FROM servers WHERE deployment_id = ?`, d.ID)
+	return instances
 }
 
 // install writes a plan. What it does with the components that were there is for redo to
@@ -171,13 +179,14 @@ func (w *working) install(d *deployment, p *windsock.Plan) error {
 	for _, c := range there {
 		ids[c.Name], on[c.Name] = c.ID, c.Instance
 	}
+	instances := w.places(d)
 	for i := range p.Components {
 		c := &p.Components[i]
 		id, known := ids[c.Name]
 		if known {
 			w.replan(id, c, on[c.Name] != c.Instance)
 		} else {
-			id = w.add(d, c)
+			id = w.add(d, c, instances[c.Instance])
 			ids[c.Name] = id
 		}
 		w.exec(`INSERT INTO component_plans (component_id, actions, outputs, refers, spec) VALUES (?, ?, ?, ?, ?)
@@ -191,6 +200,7 @@ func (w *working) install(d *deployment, p *windsock.Plan) error {
 	w.exec(`DELETE FROM component_edges WHERE after IN (SELECT id FROM components WHERE deployment_id = ? AND planned = 1)
 		AND before IN (SELECT id FROM components WHERE deployment_id = ? AND planned = 1)`, d.ID, d.ID)
 	w.exec(`DELETE FROM component_needs WHERE component_id IN (SELECT id FROM components WHERE deployment_id = ? AND planned = 1)`, d.ID)
+	var edges, needs [][2]any
 	for i := range p.Components {
 		c := &p.Components[i]
 		for _, before := range c.After {
@@ -198,12 +208,14 @@ func (w *working) install(d *deployment, p *windsock.Plan) error {
 			if !ok {
 				return fmt.Errorf("plan: component %q comes after %q, which is none", c.Name, before)
 			}
-			w.exec(`INSERT INTO component_edges (before, after) VALUES (?, ?)`, b, ids[c.Name])
+			edges = append(edges, [2]any{b, ids[c.Name]})
 		}
 		for _, server := range c.Needs {
-			w.exec(`INSERT INTO component_needs (component_id, deployment_id, server) VALUES (?, ?, ?)`, ids[c.Name], d.ID, server)
+			needs = append(needs, [2]any{ids[c.Name], server})
 		}
 	}
+	w.exec(`INSERT INTO component_edges (before, after) SELECT `+firstNumber+`, `+otherNumber+` FROM `+pairs, jsonList(edges))
+	w.exec(`INSERT INTO component_needs (component_id, server, deployment_id) SELECT `+firstNumber+`, `+otherText+`, ? FROM `+pairs, d.ID, jsonList(needs))
 	servers := make([]string, len(p.Instances))
 	for i := range p.Instances {
 		servers[i] = p.Instances[i].Name
@@ -214,11 +226,11 @@ func (w *working) install(d *deployment, p *windsock.Plan) error {
 }
 
 // add writes a component that was not there before.
-func (w *working) add(d *deployment, p *windsock.PlannedComponent) (id int64) {
+func (w *working) add(d *deployment, p *windsock.PlannedComponent, instanceID string) (id int64) {
 	c := component{
-		UID: uid(), DeploymentID: d.ID, Name: p.Name, Instance: p.Instance, Action: windsock.ActionCreate, State: windsock.ComponentWaiting, of: d,
+		UID: uid(), DeploymentID: d.ID, Name: p.Name, Instance: p.Instance, InstanceID: instanceID,
+		Action: windsock.ActionCreate, State: windsock.ComponentWaiting, of: d,
 	}
-	w.get(&c.InstanceID, `SELECT coalesce((SELECT instance_id FROM servers WHERE deployment_id = ? AND name = ?), '')`, d.ID, p.Instance)
 	w.dirty = true
 	w.get(&id, `INSERT INTO components (uid, deployment_id, name, kind, instance, instance_id, handle, hook, wanted, timeout, retries, silent, planned, action, state, since, unmet)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, 0) RETURNING id`,

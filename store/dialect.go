@@ -114,6 +114,15 @@ func (s idSet) Value() (driver.Value, error) {
 	return string(data), err
 }
 
+// pairs is a table that takes one argument, a list of pairs in JSON, and these are what
+// its two are. PostgreSQL has another function for that (see translate).
+const (
+	pairs       = "json_each(?)"
+	firstNumber = "CAST(value ->> 0 AS BIGINT)"
+	otherNumber = "CAST(value ->> 1 AS BIGINT)"
+	otherText   = "value ->> 1"
+)
+
 // unavailable wraps an error of a write as one that another try may not meet, unless a
 // constraint was broken, which is a fault of ours.
 func unavailable(err error) error {

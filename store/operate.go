@@ -25,16 +25,16 @@ func (s *Store) RetryComponent(ctx context.Context, deploymentID, name string) (
 // holdBack has those that come after c wait for it, which went on without it as it was
 // cancelled.
 func (w *working) holdBack(c *component) {
-	next, prior := "after", "before"
+	next, prior, alike := "after", "before", `action <> 'DELETE'`
 	how := func(o *component) bool { o.again(); return true }
 	if c.Action == windsock.ActionDelete {
-		next, prior = prior, next
+		next, prior, alike = prior, next, `action = 'DELETE'`
 		how = func(*component) bool { return true }
 	}
-	w.renew(c.of, `(action = 'DELETE') = ? AND id IN (WITH RECURSIVE later (id) AS (
+	w.renew(c.of, alike+` AND id IN (WITH RECURSIVE later (id) AS (
 		SELECT `+next+` FROM component_edges WHERE `+prior+` = ?
 		UNION SELECT e.`+next+` FROM component_edges e JOIN later ON e.`+prior+` = later.id) SELECT id FROM later)`,
-		[]any{c.Action == windsock.ActionDelete, c.ID}, how)
+		[]any{c.ID}, how)
 }
 
 // CancelComponent has nobody wait for a component any more. It returns ErrConflict when it

@@ -22,9 +22,11 @@ func (w watched) Plan(d windsock.Deployable, spec windsock.DeploymentSpec) (wind
 	return w.planner.Plan(d, spec)
 }
 
-// TestOthersWriteWhileOnePlans has another change, meanwhile, what is planned.
-func TestOthersWriteWhileOnePlans(t *testing.T) {
-	s := newSite(t)
+// Another changes, meanwhile, what is planned.
+func TestOthersWriteWhileOnePlans(t *testing.T) { eachDB(t, othersWriteWhileOnePlans) }
+
+func othersWriteWhileOnePlans(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
 	s.deploy([]node{{Name: "a", On: "s1", Text: "$word $secret"}}, "word=one", "secret=xyzzy")
 	s.runs("s1")
 	times := 0

@@ -112,11 +112,13 @@ type pgConn struct {
 	known map[string]bool   // those that are prepared for batches
 }
 
+var inItsWords = strings.NewReplacer(inJSON, " = ANY(?)", pairs, "jsonb_array_elements(CAST(? AS jsonb)) AS pair (value)")
+
 // translate turns our SQL into PostgreSQL's.
 func (c pgConn) translate(query string) string {
 	text, known := c.texts[query]
 	if !known {
-		text = sqlx.Rebind(sqlx.DOLLAR, strings.ReplaceAll(query, inJSON, " = ANY(?)"))
+		text = sqlx.Rebind(sqlx.DOLLAR, inItsWords.Replace(query))
 		c.texts[query] = text
 	}
 	return text
