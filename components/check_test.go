@@ -235,6 +235,11 @@ func TestFindingsByVersion(t *testing.T) {
 			[]string{"3 error : get_attr: want a list of a resource and its attribute"}},
 		"conditions of later": {"heat_template_version: 2016-04-08\nconditions: {a: true}\nresources:\n  a: {type: OS::Heat::None, condition: a}\n",
 			[]string{"2 error : conditions: there are none before 2016-10-14", "4 error : resource a: condition means nothing there", "4 error a: there is no condition a"}},
+		"defaults that cannot be": {"heat_template_version: rocky\nparameters:\n  a:\n    type: number\n    default: many\n  b:\n    type: string\n    constraints: [{allowed_values: [x, z], description: as it is}]\n    default: y\n  c: {type: string, default: }\nresources: {}\n",
+			[]string{
+				"5 warning : parameter a: its default cannot be taken, so that it has to be given: want a number",
+				`9 warning : parameter b: its default cannot be taken, so that it has to be given: want one of ["x","z"] (as it is)`,
+			}},
 		"a condition that stands for itself": {"heat_template_version: pike\nconditions:\n  a: {not: b}\n  b: {and: [a, true]}\nresources: {}\n",
 			[]string{"3 error : condition a stands for itself"}},
 	} {

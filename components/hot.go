@@ -181,6 +181,12 @@ func (r *reader) readParameters(section entry) {
 		p.Default, p.HasDefault = m["default"]
 		p.Hidden = isTrue(m["hidden"])
 		p.Constraints = r.constraints(e, m["constraints"], what)
+		if p.Default != nil {
+			if _, err := p.value(p.Default); err != nil {
+				r.add(windsock.Finding{File: r.Path, Line: e.lineOf("default"), Severity: windsock.SeverityWarning,
+					Text: fmt.Sprintf("%s: its default cannot be taken, so that it has to be given: %s", what, err)})
+			}
+		}
 		r.Parameters = append(r.Parameters, p)
 	}
 }

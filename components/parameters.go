@@ -33,10 +33,7 @@ func (t *Template) bind(given map[string]any) (map[string]any, error) {
 			v = lateType(p.Type, v)
 		} else {
 			var err error
-			if v, err = coerce(p.Type, v); err == nil {
-				err = p.check(v)
-			}
-			if err != nil {
+			if v, err = p.value(v); err != nil {
 				return nil, windsock.Invalid("parameters/"+p.Name, "%s", err)
 			}
 		}
@@ -48,6 +45,15 @@ func (t *Template) bind(given map[string]any) (map[string]any, error) {
 		}
 	}
 	return values, nil
+}
+
+// value makes v a value of the parameter, unless it breaks a constraint.
+func (p Parameter) value(v any) (any, error) {
+	v, err := coerce(p.Type, v)
+	if err == nil {
+		err = p.check(v)
+	}
+	return v, err
 }
 
 // coerce makes v a value of a parameter's type, as far as Heat does. It never shows v.
