@@ -40,6 +40,11 @@ func (t *templateText) UnmarshalJSON(data []byte) error {
 }
 
 func (s *Server) addDeployable(w http.ResponseWriter, r *http.Request) error {
+	leave, err := enter(r, s.deployables)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	spec, err := readDeployable(w, r)
 	if err != nil {
 		return err

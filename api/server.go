@@ -103,9 +103,10 @@ type Server struct {
 	Stop       context.Context // long polls and streams end with it
 
 	metrics *metrics
-	large   chan struct{} // a place for each large signal
-	lot     *lot          // nil: nobody is parked
+	lot     *lot // nil: nobody is parked
 	origin  *http.CrossOriginProtection
+
+	signals, deployables places // for large ones
 }
 
 // A handler answers a request or returns why it cannot.
@@ -187,7 +188,7 @@ func (s *Server) routes() []route {
 // Handler returns the API. It registers the metrics, so it is called once.
 func (s *Server) Handler() http.Handler {
 	s.metrics = newMetrics(s.Registerer)
-	s.large = make(chan struct{}, largeSignals)
+	s.signals, s.deployables = make(places, largeBodies), make(places, largeBodies)
 	s.origin = http.NewCrossOriginProtection()
 	mux := chi.NewRouter()
 	mux.Use(middleware.GetHead)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"windsock"
 )
@@ -13,11 +12,6 @@ const (
 	signalPath = "/api/signal/"
 	maxSignal  = 16 << 20 // bytes
 
-	// Whoever may signal is not known before the body is read, so only a few large bodies
-	// are in memory at a time.
-	largeSignal  = 1 << 20
-	largeSignals = 8
-	largeWait    = 10 * time.Second
 )
 
 // signal takes in what comes of a component. Who has its token may say so.
@@ -26,16 +20,11 @@ func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.ContentLength < 0 || r.ContentLength > largeSignal {
-		select {
-		case s.large <- struct{}{}:
-			defer func() { <-s.large }()
-		case <-time.After(largeWait):
-			return fmt.Errorf("too many large signals: %w", windsock.ErrUnavailable)
-		case <-r.Context().Done():
-			return r.Context().Err()
-		}
+	leave, err := enter(r, s.signals)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	body, err := readAll(w, r, maxSignal)
 	if err != nil {
 		return err

@@ -187,32 +187,35 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A few large signals are read at a time; the small ones are not held up by them.
-func TestLargeSignalsWaitForOneAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := working(newSoftware())
-		signal := func(body *slow) *httptest.ResponseRecorder {
-			req := httptest.NewRequest("POST", "/api/signal/"+dbToken, body)
-			req.ContentLength = body.size
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, req)
-			return w
-		}
-		for range 8 {
-			go signal(&slow{2 << 20, 15 * time.Second})
-		}
-		synctest.Wait()
-		start := time.Now()
-		if w := signal(&slow{size: 2}); w.Code != 200 || time.Since(start) != 0 {
-			t.Errorf("small: got %d after %v", w.Code, time.Since(start))
-		}
-		if w := signal(&slow{size: 2 << 20}); w.Code != 503 || w.Header().Get("Retry-After") == "" || time.Since(start) != 10*time.Second {
-			t.Errorf("large: got %d after %v", w.Code, time.Since(start))
-		}
-		if w := signal(&slow{size: 2 << 20}); w.Code != 200 || time.Since(start) != 15*time.Second {
-			t.Errorf("large: got %d after %v", w.Code, time.Since(start))
-		}
-	})
+// A few large bodies are read at a time; the small ones are not held up by them.
+func TestLargeBodiesWaitForOneAnother(t *testing.T) {
+	for path, taken := range map[string]int{"/api/signal/" + dbToken: 200, "/api/deployables": 400} { // which has no template
+		synctest.Test(t, func(t *testing.T) {
+			h := working(newSoftware())
+			send := func(body *slow) *httptest.ResponseRecorder {
+				req := httptest.NewRequest("POST", path, body)
+				req.ContentLength = body.size
+				req.Header.Set("Content-Type", jsonType)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, req)
+				return w
+			}
+			for range 8 {
+				go send(&slow{2 << 20, 15 * time.Second})
+			}
+			synctest.Wait()
+			start := time.Now()
+			if w := send(&slow{size: 2}); w.Code != taken || time.Since(start) != 0 {
+				t.Errorf("%s, small: got %d after %v", path, w.Code, time.Since(start))
+			}
+			if w := send(&slow{size: 2 << 20}); w.Code != 503 || w.Header().Get("Retry-After") == "" || time.Since(start) != 10*time.Second {
+				t.Errorf("%s, large: got %d after %v", path, w.Code, time.Since(start))
+			}
+			if w := send(&slow{size: 2 << 20}); w.Code != taken || time.Since(start) != 15*time.Second {
+				t.Errorf("%s, large: got %d after %v", path, w.Code, time.Since(start))
+			}
+		})
+	}
 }
 
 // slow is an empty object that is a while on its way, and claims a size.
