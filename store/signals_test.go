@@ -182,9 +182,9 @@ func cancelledComponentIsWaitedForByNobody(t *testing.T, fresh maker) {
 		t.Errorf("cancelled once more: %v", err)
 	}
 	must[windsock.Component](t)(s.RetryComponent(t.Context(), "shop", "db"))
-	s.consistent()
-	s.done("s2", "web")
+	s.want("db:available web:waiting")
 	s.done("s1", "db")
+	s.done("s2", "web")
 	s.want("db:complete web:complete")
 	s.wantShop(windsock.Running, "")
 	if _, err := s.CancelComponent(t.Context(), "shop", "none"); !errors.Is(err, windsock.ErrNotFound) {
