@@ -22,15 +22,16 @@ import (
 // answer, so this is met only when the disk stalls.
 const queueBound = 16384
 
-// batchBound is how many observations one commit takes, so that none waits long.
+// batchBound is how many observations or other writes one commit takes, so that none waits long.
 const batchBound = 4096
 
-// An op is what one caller wants written: observations, or anything else as do.
+// An op is what one caller wants written: observations, a signal, or anything else as do.
 type op struct {
 	ctx  context.Context
 	now  time.Time
 	obs  []windsock.Observation
 	out  []windsock.Outcome
+	said *hearing
 	do   func(*tx) error
 	err  error
 	turn chan bool // true: it is yours to commit; false: it is done
@@ -80,7 +81,7 @@ func (s *Store) commitNext() {
 	q.mu.Lock()
 	n, size := 0, 0
 	for n < len(q.waiting) && (n == 0 || size < batchBound) {
-		size += len(q.waiting[n].obs)
+		size += max(1, len(q.waiting[n].obs))
 		n++
 	}
 	ops := q.waiting[:n:n]
@@ -135,16 +136,18 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	defer t.end()
 	before := t.head
 	for i := 0; i < len(ops) && t.err == nil; {
-		if ops[i].do != nil {
-			t.one(ops[i])
-			i++
-			continue
-		}
-		j := i
-		for j < len(ops) && ops[j].do == nil {
+		j := i + 1
+		for j < len(ops) && ops[j].joins(ops[i]) {
 			j++
 		}
-		t.record(ops[i:j])
+		switch {
+		case ops[i].do != nil:
+			t.one(ops[i])
+		case ops[i].said != nil:
+			t.signal(ops[i:j])
+		default:
+			t.record(ops[i:j])
+		}
 		i = j
 	}
 	if t.head != before {
@@ -172,6 +175,11 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	return true, nil
 }
 
+// joins reports whether o is worked on together with another that came just before.
+func (o *op) joins(before *op) bool {
+	return o.do == nil && before.do == nil && (o.said == nil) == (before.said == nil)
+}
+
 // advance tells those who wait that the log has come to head.
 func (s *Store) advance(head int64) {
 	for {
@@ -197,7 +205,6 @@ type tx struct {
 	headAt int64     // and when it was, if it is of this transaction
 	events []windsock.EventType
 	after  []func() // what follows once it is committed
-	last   *working // of the signal just before, if nothing else was worked on since
 	dirty  bool     // something was written
 
 	deadline int64 // the first that was written; 0: none
@@ -214,32 +221,39 @@ func (t *tx) one(o *op) {
 		return
 	}
 	t.at(o.now)
+	o.err = t.attempt(o.do)
+}
+
+// attempt runs f, of which nothing is kept when it fails.
+func (t *tx) attempt(f func(*tx) error) error {
 	head, headAt, events, after, dirty := t.head, t.headAt, len(t.events), len(t.after), t.dirty
 	t.run(`SAVEPOINT op`)
 	if t.err != nil {
-		return
+		return nil
 	}
-	if o.err = cmp.Or(o.safely(t), t.send()); o.err == nil {
+	err := cmp.Or(t.safely(f), t.send())
+	if err == nil {
 		t.run(`RELEASE op`)
-		return
+		return nil
 	}
 	if t.err != nil {
-		o.err = unavailable(t.err)
+		err = unavailable(t.err)
 	}
 	t.err, t.head, t.headAt, t.events, t.after, t.dirty = nil, head, headAt, t.events[:events], t.after[:after], dirty
 	t.run(`ROLLBACK TO op`)
 	t.run(`RELEASE op`)
+	return err
 }
 
-// safely returns a panic of do as its error: those who wait for the same commit must not
+// safely returns a panic of f as its error: those who wait for the same commit must not
 // wait for ever.
-func (o *op) safely(t *tx) (err error) {
+func (t *tx) safely(f func(*tx) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return o.do(t)
+	return f(t)
 }
 
 // exec writes.

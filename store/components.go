@@ -40,7 +40,26 @@ type component struct {
 	Hash         string                  `db:"hash"`
 	DoneHash     string                  `db:"done_hash"`
 
-	of *deployment
+	plan // if it was read with it
+	of   *deployment
+	over bool // its row is deleted
+}
+
+// A plan is the part of a planned component that does not change with its state.
+type plan struct {
+	Actions listOf[windsock.Action] `db:"actions"`
+	Outputs listOf[windsock.Output] `db:"outputs"`
+	Refers  listOf[string]          `db:"refers"`
+	Spec    []byte                  `db:"spec"`
+}
+
+// listOf is a list that is kept as JSON.
+type listOf[T any] []T
+
+// Scan implements sql.Scanner.
+func (l *listOf[T]) Scan(column any) error {
+	text, _ := column.(string)
+	return json.Unmarshal([]byte(text), l)
 }
 
 const componentColumns = `id, uid, deployment_id, name, kind, instance, instance_id, handle, hook, wanted, timeout, retries, silent, planned,
@@ -54,6 +73,12 @@ func (c *component) fields() []any {
 	}
 }
 
+// Components with their plans.
+const (
+	plannedComponents = `components JOIN component_plans ON component_id = id`
+	planColumns       = `actions, outputs, refers, spec`
+)
+
 // isDone and isOffered are windsock.ComponentState.Done and Offered.
 const (
 	isDone    = `(state = 'complete' OR state = 'cancelled')`
@@ -65,9 +90,40 @@ func (w *working) loadComponents(cond string, args ...any) []*component {
 	var found []*component
 	w.rows(func(read func(...any) error) error {
 		c := new(component)
-		found = append(found, c)
-		return read(c.fields()...)
+		err := read(c.fields()...)
+		found = append(found, w.theOne(c))
+		return err
 	}, `SELECT `+componentColumns+` FROM components WHERE `+cond, args...)
+	return w.withDeployments(found)
+}
+
+// loadPlanned does so with their plans.
+func (w *working) loadPlanned(cond string, args ...any) []*component {
+	var found []*component
+	w.rows(func(read func(...any) error) error {
+		c := new(component)
+		err := read(append(c.fields(), &c.Actions, &c.Outputs, &c.Refers, &c.Spec)...)
+		found = append(found, w.theOne(c))
+		return err
+	}, `SELECT `+componentColumns+`, `+planColumns+` FROM `+plannedComponents+` WHERE `+cond, args...)
+	return w.withDeployments(found)
+}
+
+// theOne is what stands for a component in all of the transaction, as it was just read.
+func (w *working) theOne(c *component) *component {
+	one := w.components[c.ID]
+	if one == nil {
+		w.components[c.ID] = c
+		return c
+	}
+	if c.Spec == nil {
+		c.plan = one.plan
+	}
+	*one = *c
+	return one
+}
+
+func (w *working) withDeployments(found []*component) []*component {
 	var of []string
 	for _, c := range found {
 		if len(of) == 0 || of[len(of)-1] != c.DeploymentID {
@@ -138,6 +194,7 @@ func (w *working) change(c *component, ch change) {
 	w.tellTime(c, was)
 	if c.State.Done() && c.Action == windsock.ActionDelete && !c.Planned {
 		c.of.countComponent(c.phase(next), -1)
+		c.over = true
 		w.exec(`DELETE FROM components WHERE id = ?`, c.ID)
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,13 +105,30 @@ func inSet(column string) string { return column + inJSON }
 const inJSON = " IN (SELECT value FROM json_each(?))"
 
 // set makes the argument of inSet.
-func set(ids []string) any { return idSet(ids) }
+func set[T string | int64](ids []T) any { return idSet[T](ids) }
 
-type idSet []string
+type idSet[T string | int64] []T
 
 // Value is the set as SQLite is given it.
-func (s idSet) Value() (driver.Value, error) {
-	data, err := json.Marshal([]string(s))
+func (s idSet[T]) Value() (driver.Value, error) {
+	data, err := json.Marshal([]T(s))
+	return string(data), err
+}
+
+// inByteSet is the same for a column of bytes, and byteSet its argument.
+func inByteSet(column string) string { return column + inHex }
+
+const inHex = " IN (SELECT unhex(value) FROM json_each(?))"
+
+type byteSet [][]byte
+
+// Value is the set as SQLite is given it, in hexadecimal.
+func (s byteSet) Value() (driver.Value, error) {
+	texts := make([]string, len(s))
+	for i, b := range s {
+		texts[i] = hex.EncodeToString(b)
+	}
+	data, err := json.Marshal(texts)
 	return string(data), err
 }
 

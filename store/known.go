@@ -32,6 +32,22 @@ func knownOf(r queryer, deploymentID string, refers []string, link func(*compone
 	return known, err
 }
 
+// knownTo reads what is known of all that some components refer to, by deployment.
+func knownTo(r queryer, some []*component, link func(*component) string) (map[string]windsock.Known, error) {
+	refers := map[string][]string{}
+	for _, c := range some {
+		refers[c.DeploymentID] = append(refers[c.DeploymentID], c.Refers...)
+	}
+	known := make(map[string]windsock.Known, len(refers))
+	for id, names := range refers {
+		var err error
+		if known[id], err = knownOf(r, id, unique(names), link); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
 // knownComponents adds the components among names, with what they produced.
 func knownComponents(r queryer, deploymentID string, names any, known windsock.Known) error {
 	var rows []struct {

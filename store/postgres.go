@@ -112,7 +112,7 @@ type pgConn struct {
 	known map[string]bool   // those that are prepared for batches
 }
 
-var inItsWords = strings.NewReplacer(inJSON, " = ANY(?)", pairs, "jsonb_array_elements(CAST(? AS jsonb)) AS pair (value)")
+var inItsWords = strings.NewReplacer(inJSON, " = ANY(?)", inHex, " = ANY(?)", pairs, "jsonb_array_elements(CAST(? AS jsonb)) AS pair (value)")
 
 // translate turns our SQL into PostgreSQL's.
 func (c pgConn) translate(query string) string {
@@ -205,12 +205,17 @@ func (t pgTx) end(how string) error {
 // pgValue is an argument as pgx is to have it: of a type that SQL has, not one of ours,
 // whose methods may hide what it is. A flag is a number, as its column is.
 func pgValue(v any) (any, error) {
-	if ids, ok := v.(idSet); ok {
+	switch ids := v.(type) {
+	case idSet[string]:
 		clean := make([]string, len(ids))
 		for i, id := range ids {
 			clean[i] = pgText(id)
 		}
 		return clean, nil
+	case idSet[int64]:
+		return []int64(ids), nil
+	case byteSet:
+		return [][]byte(ids), nil
 	}
 	switch v, err := driver.DefaultParameterConverter.ConvertValue(v); v := v.(type) {
 	case bool:

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 
@@ -49,7 +47,7 @@ func put[K comparable, T any](m *map[K]T, key K, v T) {
 // be rolled up because of it.
 func (w *working) goOn() []*deployment {
 	if len(w.rebound)+len(w.turned)+len(w.next) > 0 {
-		w.flush() // from here on the database has the instances as they are
+		w.saveInstances() // from here on the database has them as they are
 		for _, d := range sorted(w.rebound) {
 			w.bind(d)
 		}
@@ -59,11 +57,10 @@ func (w *working) goOn() []*deployment {
 		w.rebound, w.turned = nil, nil
 	}
 	for len(w.next) > 0 && w.err == nil {
-		id := w.next[0]
-		w.next = w.next[1:]
-		if c := w.loadComponent(`id = ? AND state = 'waiting' AND unmet = 0`, id); c != nil {
-			w.step(c)
-		}
+		n := min(len(w.next), stepBound)
+		ids := w.next[:n]
+		w.next = w.next[n:]
+		w.stepAll(ids)
 	}
 	touched := sorted(w.touched)
 	w.touched = nil
@@ -121,63 +118,42 @@ func (w *working) try(cond string, args ...any) {
 	}, `SELECT id FROM components WHERE state = 'waiting' AND unmet = 0 AND `+cond+` ORDER BY id`, args...)
 }
 
-// A plan is the part of a planned component that does not change with its state.
-type plan struct {
-	Actions []windsock.Action
-	Outputs []windsock.Output
-	Refers  []string
-	Spec    []byte
-}
+// stepBound is for how many at once all is read that they refer to.
+const stepBound = 100
 
-func (w *working) planOf(c *component) plan {
-	p, err := planOf(w, c)
-	w.err = cmp.Or(w.err, err)
-	return p
-}
-
-func planOf(r queryer, c *component) (p plan, err error) {
-	var rows []struct {
-		Actions []byte `db:"actions"`
-		Outputs []byte `db:"outputs"`
-		Refers  []byte `db:"refers"`
-		Spec    []byte `db:"spec"`
+// stepAll has those of some components go on, in this order, whose turn it is.
+func (w *working) stepAll(ids []int64) {
+	ready := map[int64]*component{}
+	for _, c := range w.loadPlanned(inSet(`id`)+` AND state = 'waiting' AND unmet = 0`, set(ids)) {
+		ready[c.ID] = c
 	}
-	if err := r.query(&rows, `SELECT actions, outputs, refers, spec FROM component_plans WHERE component_id = ?`, c.ID); err != nil || len(rows) == 0 {
-		return p, err
-	}
-	row := rows[0]
-	p.Spec = row.Spec
-	return p, errors.Join(json.Unmarshal(row.Actions, &p.Actions), json.Unmarshal(row.Outputs, &p.Outputs), json.Unmarshal(row.Refers, &p.Refers))
-}
-
-// known is what c refers to, before anybody asked at which address he can signal.
-func (w *working) known(c *component, p *plan) windsock.Known {
-	known, err := knownOf(w, c.DeploymentID, p.Refers, w.s.link(""))
+	lacking := w.lacking(ids)
+	known, err := knownTo(w, slices.Collect(maps.Values(ready)), w.s.link("")) // before anybody asked at which address he can signal
 	w.err = cmp.Or(w.err, err)
-	return known
+	for _, id := range ids {
+		if c := ready[id]; c != nil && w.err == nil {
+			delete(ready, id)
+			w.step(c, lacking[id], known[c.DeploymentID])
+		}
+	}
 }
 
 // step makes a component available whose predecessors are complete, if its instances run;
 // or complete, if there is nothing to do.
-func (w *working) step(c *component) {
+func (w *working) step(c *component, lacks bool, known windsock.Known) {
 	put(&w.touched, c.DeploymentID, c.of)
 	if c.Action == windsock.ActionDelete {
-		w.stepDelete(c)
+		w.stepDelete(c, known)
+		return
+	}
+	if lacks && (c.Kind == windsock.KindCondition || slices.Contains(c.Actions, c.Action)) {
 		return
 	}
 	if c.Kind == windsock.KindCondition {
 		w.stepCondition(c)
 		return
 	}
-	p := w.planOf(c)
-	if slices.Contains(p.Actions, c.Action) && w.lacks(c) {
-		return
-	}
-	known := w.known(c, &p)
-	if w.err != nil {
-		return
-	}
-	job, hash, err := w.jobOf(&p, c.Action, known)
+	job, hash, err := w.jobOf(&c.plan, c.Action, known)
 	if err != nil {
 		w.change(c, change{on: windsock.OnFailure, reason: windsock.CutReason(err.Error())})
 		return
@@ -219,14 +195,10 @@ func (w *working) offer(c *component) {
 }
 
 // stepDelete has c run once more before it goes, if it ever ran and its instance is there.
-func (w *working) stepDelete(c *component) {
-	p := w.planOf(c)
-	if w.err != nil {
-		return
-	}
+func (w *working) stepDelete(c *component, known windsock.Known) {
 	state := w.instanceState(c.InstanceID)
 	switch {
-	case c.Kind == windsock.KindCondition, c.Run == 0, !slices.Contains(p.Actions, windsock.ActionDelete):
+	case c.Kind == windsock.KindCondition, c.Run == 0, !slices.Contains(c.Actions, windsock.ActionDelete):
 		w.change(c, change{on: windsock.OnSuccess, reason: idleReason})
 		return
 	case state == "", state == windsock.Gone:
@@ -235,11 +207,7 @@ func (w *working) stepDelete(c *component) {
 	case state != windsock.Running:
 		return
 	}
-	known := w.known(c, &p)
-	if w.err != nil {
-		return
-	}
-	if _, err := w.s.Planner.Resolve(p.Spec, c.Action, known); err != nil {
+	if _, err := w.s.Planner.Resolve(c.Spec, c.Action, known); err != nil {
 		w.change(c, change{on: windsock.OnFailure, reason: windsock.CutReason(err.Error())})
 		return
 	}
@@ -247,12 +215,9 @@ func (w *working) stepDelete(c *component) {
 	w.offer(c)
 }
 
-// stepCondition opens a condition, unless it has heard all that it waits for: also what
-// came before its turn counts.
+// stepCondition opens a condition, unless it has heard all that it waits for: what came
+// before its turn counts, too.
 func (w *working) stepCondition(c *component) {
-	if w.lacks(c) {
-		return
-	}
 	c.Hash = "heard"
 	if c.Signals < c.Wanted {
 		w.offer(c)
@@ -261,12 +226,19 @@ func (w *working) stepCondition(c *component) {
 	w.change(c, change{on: windsock.OnSuccess, quiet: c.Action == windsock.ActionUpdate && c.DoneHash != ""})
 }
 
-// lacks reports whether a server that c needs is not there, or does not run.
-func (w *working) lacks(c *component) (lacking bool) {
-	w.get(&lacking, `SELECT EXISTS (SELECT 1 FROM component_needs n
+// lacking are those components of which a server that they need is not there, or does not
+// run.
+func (w *working) lacking(ids []int64) map[int64]bool {
+	lacking := map[int64]bool{}
+	w.rows(func(read func(...any) error) error {
+		var id int64
+		err := read(&id)
+		lacking[id] = true
+		return err
+	}, `SELECT n.component_id FROM component_needs n
 		LEFT JOIN servers v ON v.deployment_id = n.deployment_id AND v.name = n.server
 		LEFT JOIN instances i ON i.id = v.instance_id AND v.instance_id <> ''
-		WHERE n.component_id = ? AND coalesce(i.state, '') <> 'running')`, c.ID)
+		WHERE `+inSet(`n.component_id`)+` AND coalesce(i.state, '') <> 'running'`, set(ids))
 	return lacking
 }
 

@@ -19,51 +19,92 @@ const signalsKept = 100
 // returns ErrNotFound for a token that is of none, and ErrFinal, with the outcome, when
 // all was over: that is kept, and changes nothing.
 func (s *Store) Signal(ctx context.Context, token windsock.Secret, said windsock.Signal) (out windsock.SignalOutcome, err error) {
+	h, err := s.hearing(token, said)
+	if err != nil {
+		return out, err
+	}
+	o := &op{ctx: ctx, said: h}
+	s.submit(o)
+	if o.err == nil && h.late {
+		o.err = fmt.Errorf("component %q is %s: %w", h.out.Component, h.out.State, windsock.ErrFinal)
+	}
+	return h.out, o.err
+}
+
+func (s *Store) hearing(token windsock.Secret, said windsock.Signal) (h *hearing, err error) {
 	uid, run, ok := s.readSignalToken(token)
 	if !ok {
-		return out, fmt.Errorf("component: %w", windsock.ErrNotFound)
+		return nil, errNoSuchToken
 	}
 	if said.ID != "" {
 		if err := windsock.LookupID("id", said.ID); err != nil {
-			return out, err
+			return nil, err
 		}
 	}
 	said.Reason = windsock.CutReason(said.Reason)
-	h := hearing{Signal: said, run: run}
+	h = &hearing{Signal: said, uid: uid, run: run}
 	if h.kept, err = said.Keep(); err != nil {
-		return out, err
+		return nil, err
 	}
 	if h.data, err = json.Marshal(said.Data); err != nil {
-		return out, windsock.Invalid("data", "%v", err)
+		return nil, windsock.Invalid("data", "%v", err)
 	}
 	if len(h.data) > maxData {
-		return out, windsock.Invalid("data", "at most %d bytes, got %d", maxData, len(h.data))
+		return nil, windsock.Invalid("data", "at most %d bytes, got %d", maxData, len(h.data))
 	}
-	err = s.do(ctx, func(t *tx) error {
-		w := t.last
-		if w == nil {
-			w = t.work()
+	return h, nil
+}
+
+var errNoSuchToken = fmt.Errorf("component: %w", windsock.ErrNotFound)
+
+// signal takes in what several callers of Signal say: together or, if that fails, each
+// alone.
+func (t *tx) signal(ops []*op) {
+	err := t.attempt(func(t *tx) error { return t.work().hearAll(ops) })
+	switch {
+	case err == nil:
+	case len(ops) == 1:
+		ops[0].err = err
+	default:
+		for i := range ops {
+			t.signal(ops[i : i+1])
 		}
-		t.last = nil // unless all goes well
-		c := w.loadComponent(`uid = ?`, uid)
-		if c == nil {
-			if w.err != nil {
-				return w.err
-			}
-			return fmt.Errorf("component: %w", windsock.ErrNotFound)
+	}
+}
+
+// hearAll takes in signals, and what comes of them is what would have come of one after
+// the other.
+func (w *working) hearAll(ops []*op) error {
+	uids := make(byteSet, len(ops))
+	for i, o := range ops {
+		uids[i] = o.said.uid
+	}
+	spoken := map[string]*component{}
+	for _, c := range w.loadPlanned(inByteSet(`uid`), uids) {
+		spoken[string(c.UID)] = c
+	}
+	for _, o := range ops {
+		if w.err != nil {
+			return w.err
 		}
-		put(&w.touched, c.DeploymentID, c.of)
+		if o.err = w.admit(o); o.err != nil {
+			continue
+		}
+		w.at(o.now)
+		h := o.said
+		c := spoken[string(h.uid)]
+		if c == nil || c.over {
+			o.err = errNoSuchToken
+			continue
+		}
 		was := c.State
-		w.hear(c, &h)
-		w.settleComponents()
-		out = windsock.SignalOutcome{DeploymentID: c.DeploymentID, Component: c.Name, State: c.State, Changed: c.State != was}
-		t.last = w
-		return w.err
-	})
-	if err == nil && h.late {
-		err = fmt.Errorf("component %q is %s: %w", out.Component, out.State, windsock.ErrFinal)
+		put(&w.touched, c.DeploymentID, c.of)
+		w.hear(c, h)
+		w.rollTouched()
+		h.out = windsock.SignalOutcome{DeploymentID: c.DeploymentID, Component: c.Name, State: c.State, Changed: c.State != was}
 	}
-	return out, err
+	w.flush()
+	return w.err
 }
 
 // maxData is how many bytes may be said to a condition at once.
@@ -72,10 +113,12 @@ const maxData = 1 << 20
 // hearing is a signal that is taken in.
 type hearing struct {
 	windsock.Signal
+	uid  []byte
 	run  int
 	kept windsock.Kept
 	data []byte
 	late bool
+	out  windsock.SignalOutcome
 }
 
 // hear takes in a signal.
@@ -93,8 +136,7 @@ func (w *working) hear(c *component, h *hearing) {
 	}
 	status, reason := h.Status, h.Reason
 	if status != windsock.SignalStarted {
-		p := w.planOf(c)
-		status, reason = h.Judge(p.Outputs, h.kept)
+		status, reason = h.Judge(c.Outputs, h.kept)
 		w.keepOutputs(c, h.kept.Values)
 	}
 	w.keepSignal(c, h, status, reason)
@@ -195,8 +237,12 @@ func (w *working) keepSignal(c *component, h *hearing, status windsock.SignalSta
 // settleComponents has all go on whose turn it is, rolls up what is concerned, and writes
 // it.
 func (w *working) settleComponents() {
+	w.rollTouched()
+	w.flush()
+}
+
+func (w *working) rollTouched() {
 	for _, d := range w.goOn() {
 		w.roll(d)
 	}
-	w.flush()
 }

@@ -136,14 +136,15 @@ type working struct {
 	instances     map[string]*instance
 	deploymentsOf map[string][]*deployment // by their provider's id
 	instancesOf   map[string][]*instance
+	components    map[int64]*component // written back at once
 	conduct
 }
 
 func (t *tx) work() *working {
-	t.last = nil
 	return &working{
 		tx: t, deployments: map[string]*deployment{}, instances: map[string]*instance{},
 		deploymentsOf: map[string][]*deployment{}, instancesOf: map[string][]*instance{},
+		components: map[int64]*component{},
 	}
 }
 
@@ -457,6 +458,11 @@ func (d *deployment) event(t windsock.EventType) *windsock.Event {
 func (w *working) flush() {
 	w.server.sets++
 	w.saveMoved()
+	w.saveInstances()
+	w.saveDeployments()
+}
+
+func (w *working) saveInstances() {
 	for _, i := range sorted(w.instances) {
 		w.saveEvidence(windsock.KindInstance, i.ID, &i.body)
 	}
@@ -470,6 +476,9 @@ func (w *working) flush() {
 			i.changed = false
 		}
 	}
+}
+
+func (w *working) saveDeployments() {
 	var left []string
 	for id, d := range w.deployments {
 		if d.left {

@@ -46,21 +46,16 @@ func (s *Store) readWork(r queryer, instanceID string, token windsock.Secret, ba
 	if work.InstanceID, work.Revision, err = authorize(r, instanceID, token); err != nil {
 		return work, nil, err
 	}
-	var offered []component
-	if err := r.query(&offered, `SELECT `+componentColumns+` FROM components WHERE instance_id = ? AND `+isOffered+` ORDER BY available_at, id`, work.InstanceID); err != nil {
+	var offered []*component
+	if err := r.query(&offered, `SELECT `+componentColumns+`, `+planColumns+` FROM `+plannedComponents+` WHERE instance_id = ? AND `+isOffered+` ORDER BY available_at, id`, work.InstanceID); err != nil {
 		return work, nil, err
 	}
-	for i := range offered {
-		c := &offered[i]
-		p, err := planOf(r, c)
-		if err != nil {
-			return work, nil, err
-		}
-		known, err := knownOf(r, c.DeploymentID, p.Refers, s.link(base))
-		if err != nil {
-			return work, nil, err
-		}
-		job, err := s.Planner.Resolve(p.Spec, c.Action, known)
+	known, err := knownTo(r, offered, s.link(base))
+	if err != nil {
+		return work, nil, err
+	}
+	for _, c := range offered {
+		job, err := s.Planner.Resolve(c.Spec, c.Action, known[c.DeploymentID])
 		if err != nil {
 			put(&broken, c.ID, windsock.CutReason(err.Error()))
 			continue
