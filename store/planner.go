@@ -1,6 +1,12 @@
 package store
 
-import "windsock"
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"windsock"
+)
 
 // A Planner reads deployables, and says what is to be run once what it refers to is
 // known. It does no I/O, as it may be asked within a transaction. *components.Planner is one.
@@ -18,4 +24,18 @@ type Planner interface {
 
 	// Value is the value of a PlannedOutput's spec; nil when something is not known yet.
 	Value(spec []byte, known windsock.Known) (any, error)
+}
+
+var errPanic = errors.New("internal error")
+
+// resolve has the Planner make a job. If it panics that is an error of this job alone, not of
+// all that is in the same transaction.
+func (s *Store) resolve(spec []byte, action windsock.Action, known windsock.Known) (job windsock.Job, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Logger.Error("a job could not be made", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = errPanic
+		}
+	}()
+	return s.Planner.Resolve(spec, action, known)
 }

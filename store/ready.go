@@ -207,7 +207,7 @@ func (w *working) stepDelete(c *component, known windsock.Known) {
 	case state != windsock.Running:
 		return
 	}
-	if _, err := w.s.Planner.Resolve(c.Spec, c.Action, known); err != nil {
+	if _, err := w.s.resolve(c.Spec, c.Action, known); err != nil {
 		w.change(c, change{on: windsock.OnFailure, reason: windsock.CutReason(err.Error())})
 		return
 	}
@@ -255,7 +255,7 @@ func (w *working) jobOf(p *plan, action windsock.Action, known windsock.Known) (
 	sum := sha256.New()
 	for _, a := range [...]windsock.Action{windsock.ActionCreate, windsock.ActionUpdate} {
 		if slices.Contains(p.Actions, a) {
-			j, failed := w.s.Planner.Resolve(p.Spec, a, known)
+			j, failed := w.s.resolve(p.Spec, a, known)
 			if a == action {
 				job, err = &j, failed
 			}

@@ -55,7 +55,7 @@ func (s *Store) readWork(r queryer, instanceID string, token windsock.Secret, ba
 		return work, nil, err
 	}
 	for _, c := range offered {
-		job, err := s.Planner.Resolve(c.Spec, c.Action, known[c.DeploymentID])
+		job, err := s.resolve(c.Spec, c.Action, known[c.DeploymentID])
 		if err != nil {
 			put(&broken, c.ID, windsock.CutReason(err.Error()))
 			continue
