@@ -38,6 +38,8 @@ type Components interface {
 	// Work returns ErrUnauthorized when the token is not the instance's. Its signal URLs
 	// begin with base.
 	Work(ctx context.Context, instanceID string, token windsock.Secret, base string) (windsock.Work, error)
+	// WorkRevision returns the same without the components.
+	WorkRevision(ctx context.Context, instanceID string, token windsock.Secret) (windsock.Work, error)
 	// AwaitWork returns once the instance's revision is not the given one any more, or the
 	// error of ctx.
 	AwaitWork(ctx context.Context, instanceID string, revision int64) error

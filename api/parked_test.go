@@ -136,6 +136,10 @@ func (p *parking) Work(_ context.Context, id string, _ windsock.Secret, _ string
 	return windsock.Work{InstanceID: id, Revision: 1}, nil
 }
 
+func (p *parking) WorkRevision(ctx context.Context, id string, token windsock.Secret) (windsock.Work, error) {
+	return p.Work(ctx, id, token, "")
+}
+
 func (p *parking) AwaitWork(ctx context.Context, _ string, _ int64) error {
 	if p.waiting.Add(1) == p.want {
 		close(p.all)

@@ -148,6 +148,15 @@ func (s *software) Work(_ context.Context, instance string, token windsock.Secre
 	}}}, s.fails
 }
 
+func (s *software) WorkRevision(_ context.Context, instance string, token windsock.Secret) (windsock.Work, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token != agentToken {
+		return windsock.Work{}, windsock.ErrUnauthorized
+	}
+	return windsock.Work{InstanceID: instance, Revision: s.revision}, s.fails
+}
+
 func (s *software) AwaitWork(ctx context.Context, _ string, revision int64) error {
 	s.mu.Lock()
 	now, moved := s.revision, s.moved

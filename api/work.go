@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"windsock"
@@ -83,8 +82,15 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showWork answers, or returns what the known tags say that the instance has already, but
-// for the components: one who waits is to hold nothing.
+// for the components: they need not be read for that.
 func (s *Server) showWork(w http.ResponseWriter, r *http.Request, id string, token windsock.Secret, base, known string) (has *windsock.Work, err error) {
+	if known != "" {
+		work, err := s.Software.WorkRevision(r.Context(), id, token)
+		if tag := s.workTag(work); err == nil && windsock.MatchWeakly(known, tag) {
+			w.Header().Set("ETag", tag)
+			return &work, nil
+		} // what is wrong is told below
+	}
 	work, err := s.Software.Work(r.Context(), id, token, base)
 	switch {
 	case errors.Is(err, windsock.ErrNotFound):
@@ -92,11 +98,7 @@ func (s *Server) showWork(w http.ResponseWriter, r *http.Request, id string, tok
 	case err != nil:
 		return nil, at("Authorization", err)
 	}
-	tag := `"` + strconv.FormatInt(work.Revision, 10) + "-" + s.ID + `"` // another database counts anew
-	w.Header().Set("ETag", tag)
-	if windsock.MatchWeakly(known, tag) {
-		return &windsock.Work{InstanceID: work.InstanceID, Revision: work.Revision}, nil
-	}
+	w.Header().Set("ETag", s.workTag(work))
 	work.Components = orEmpty(work.Components)
 	for i := range work.Components { // hooks do not expect null
 		job := &work.Components[i].Job
@@ -106,6 +108,11 @@ func (s *Server) showWork(w http.ResponseWriter, r *http.Request, id string, tok
 		}
 	}
 	return nil, answer(w, http.StatusOK, work)
+}
+
+// workTag has the id of the database, too: another counts anew.
+func (s *Server) workTag(work windsock.Work) string {
+	return fmt.Sprintf(`"%d-%s"`, work.Revision, s.ID)
 }
 
 // bearer returns the token that a request carries.

@@ -91,6 +91,9 @@ func TestOneWhoHasAllWaitsForMore(t *testing.T) {
 				if got := time.Since(start); w.Code != c.status || got != c.after {
 					t.Errorf("got %d after %v: %s", w.Code, got, w.Body)
 				}
+				if c.status == 304 && len(sw.bases) > 0 {
+					t.Error("components were read for one who has them")
+				}
 			})
 		})
 	}
@@ -130,6 +133,13 @@ func (r *revoking) Work(ctx context.Context, id string, token windsock.Secret, b
 		return windsock.Work{}, windsock.ErrUnauthorized
 	}
 	return r.software.Work(ctx, id, token, base)
+}
+
+func (r *revoking) WorkRevision(ctx context.Context, id string, token windsock.Secret) (windsock.Work, error) {
+	if r.asked++; r.asked > 1 {
+		return windsock.Work{}, windsock.ErrUnauthorized
+	}
+	return r.software.WorkRevision(ctx, id, token)
 }
 
 func TestWhereToSignal(t *testing.T) {

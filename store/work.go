@@ -31,6 +31,12 @@ func (s *Store) Work(ctx context.Context, instanceID string, token windsock.Secr
 	return work, err
 }
 
+// WorkRevision returns the same without the components.
+func (s *Store) WorkRevision(ctx context.Context, instanceID string, token windsock.Secret) (work windsock.Work, err error) {
+	work.InstanceID, work.Revision, err = authorize(reader{ctx, s.read}, instanceID, token)
+	return work, err
+}
+
 // workOf reads that. What cannot be handed out is told by the ids of the components, with
 // the reasons: it hides no other.
 func (s *Store) workOf(ctx context.Context, instanceID string, token windsock.Secret, base string) (work windsock.Work, broken map[int64]string, err error) {

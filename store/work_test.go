@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,11 @@ func workIsForTheHolderOfTheToken(t *testing.T, fresh maker) {
 	s.deploy(dbAndWeb)
 	s.runs("s1")
 	work := func(instance string, token windsock.Secret) error {
-		_, err := s.Work(t.Context(), instance, token, "http://w")
+		w, err := s.Work(t.Context(), instance, token, "http://w")
+		w.Components = nil
+		if r, also := s.WorkRevision(t.Context(), instance, token); !reflect.DeepEqual(r, w) || fmt.Sprint(also) != fmt.Sprint(err) {
+			t.Errorf("without the components it is %v %v, with them %v %v", r, also, w, err)
+		}
 		return err
 	}
 	if err := work("s1", ""); !errors.Is(err, windsock.ErrUnauthorized) {
