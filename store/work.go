@@ -99,7 +99,9 @@ func (s *Store) task(c *component, job windsock.Job, url string) windsock.Task {
 func (s *Store) AwaitWork(ctx context.Context, instanceID string, revision int64) error {
 	for {
 		a := s.work.join(instanceID, revision)
-		now, err := s.revision(ctx, instanceID)
+		var now int64
+		var err error
+		aside(func() { now, err = s.revision(ctx, instanceID) })
 		if err != nil || now != revision {
 			s.work.leave(instanceID, a)
 			return err
@@ -111,6 +113,13 @@ func (s *Store) AwaitWork(ctx context.Context, instanceID string, revision int64
 			return ctx.Err()
 		}
 	}
+}
+
+// aside runs f on a stack that goes with it: that of one who waits stays small.
+func aside(f func()) {
+	var other sync.WaitGroup
+	other.Go(f)
+	other.Wait()
 }
 
 func (s *Store) revision(ctx context.Context, instanceID string) (revision int64, err error) {
