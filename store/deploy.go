@@ -139,7 +139,7 @@ func (w *working) redo(d *deployment, down bool) {
 		case deleting && (c.State != windsock.ComponentWaiting || c.InstanceID != instances[c.Instance]):
 			w.startOver(c)
 			c.InstanceID = instances[c.Instance]
-		case c.Action == windsock.ActionCreate && c.State == windsock.ComponentWaiting && c.Run == 0:
+		case c.Action == windsock.ActionCreate && c.State == windsock.ComponentWaiting && c.DoneHash == "" && c.Failures == 0:
 			return false // it is to begin yet
 		default:
 			c.again()

@@ -30,7 +30,7 @@ func (p panicky) Plan(d windsock.Deployable, spec windsock.DeploymentSpec) (wind
 }
 
 func TestAPanicOfThePlannerIsOneComponentsFailure(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, freshFile)
 	var log bytes.Buffer
 	var also string
 	s.Planner, s.Logger = panicky{also: &also}, slog.New(slog.NewTextHandler(&log, nil))
