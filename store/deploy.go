@@ -132,7 +132,8 @@ func (w *working) redo(d *deployment, down bool) {
 		switch {
 		case down || !c.Planned:
 			failed := c.State.Final() && !c.State.Done()
-			if deleting && !failed {
+			stranded := c.State.Offered() && c.InstanceID == "" // it is planned without a server now
+			if deleting && !failed && !stranded {
 				return false // it goes on, or is over
 			}
 			c.Action, c.Failures = windsock.ActionDelete, 0

@@ -414,3 +414,22 @@ func whatWasCancelledIsWaitedForAgain(t *testing.T, fresh maker) {
 	s.done("s1", "page")
 	s.want("db:complete web:complete:UPDATE page:complete")
 }
+
+func TestWhatIsDeletedMayLoseItsServer(t *testing.T) { eachDB(t, whatIsDeletedMayLoseItsServer) }
+
+func whatIsDeletedMayLoseItsServer(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
+	s.deploy([]node{{Name: "a", On: "s1", Actions: everyAction[:]}})
+	s.runs("s1")
+	s.done("s1", "a")
+	gone := func(spec *windsock.DeploymentSpec) { spec.Expected = windsock.Gone }
+	if err := s.patch(gone); err != nil {
+		t.Fatal(err)
+	}
+	s.want("a:available:DELETE")
+	condition := must[windsock.Deployable](t)(s.AddDeployable(t.Context(), windsock.Deployable{ID: "other", Source: jsonList([]node{{Name: "a", Handle: "h"}})}))
+	if err := s.patch(func(spec *windsock.DeploymentSpec) { spec.Deployable = condition.ID }); err != nil {
+		t.Fatal(err)
+	}
+	s.want("a:complete:DELETE")
+}
