@@ -42,7 +42,7 @@ func alternate(k int) windsock.State {
 // Sixteen write, in four processes; who follows the log by its seq in a fifth one steps
 // over none.
 func TestSeqIsInTheOrderOfTheCommits(t *testing.T) {
-	const writers, processes, members = 16, 4, 5
+	const writers, processes, members = 16, 4, 40
 	db, seed := postgres.Schema(t), rand.Uint64()
 	t.Logf("seed %d", seed)
 	var stores []*Store
