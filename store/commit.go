@@ -231,7 +231,7 @@ func (t *tx) attempt(f func(*tx) error) error {
 	if t.err != nil {
 		return nil
 	}
-	err := cmp.Or(t.safely(f), t.send())
+	err := cmp.Or(safely(func() error { return f(t) }), t.send())
 	if err == nil {
 		t.run(`RELEASE op`)
 		return nil
@@ -245,15 +245,15 @@ func (t *tx) attempt(f func(*tx) error) error {
 	return err
 }
 
-// safely returns a panic of f as its error: those who wait for the same commit must not
-// wait for ever.
-func (t *tx) safely(f func(*tx) error) (err error) {
+// safely returns a panic of f as its error: those who wait for what f has must not wait for
+// ever.
+func safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return f(t)
+	return f()
 }
 
 // exec writes.

@@ -20,7 +20,7 @@ func (s *Store) readOne(ctx context.Context, f func() error) error {
 		return fmt.Errorf("other deployables are read: %w", windsock.ErrUnavailable)
 	}
 	defer s.reading.Release(1)
-	return f()
+	return safely(f)
 }
 
 const readingWait = 10 * time.Second
