@@ -53,16 +53,17 @@ func connect(dsn string, conns int) (*sqlx.DB, error) {
 	return db, nil
 }
 
-// patience is how long a transaction waits to begin while other processes write.
-const patience = 5 * time.Second
+// patience is how often a transaction asks whether it may begin while other processes
+// write, each time for a millisecond or more. It is no time: who was suspended did not ask.
+const patience = 5000
 
 // inTurn has f try again while others write. SQLite would ask whether it may in ever longer
 // pauses, between which a process that writes all the time leaves it no chance; so it is
 // told to wait for a millisecond, and is asked again.
 func inTurn(f func() error) error {
-	for start := time.Now(); ; {
+	for asked := 1; ; asked++ {
 		var e sqlite3.Error
-		if err := f(); !errors.As(err, &e) || e.Code != sqlite3.ErrBusy || time.Since(start) > patience {
+		if err := f(); !errors.As(err, &e) || e.Code != sqlite3.ErrBusy || asked == patience {
 			return err
 		}
 	}

@@ -269,7 +269,10 @@ func aSuspendedHolderWakesUp(t *testing.T, db string) {
 			t.Errorf("%s is held by %q, want %q", unit, at, second.Addr)
 		}
 	}
-	first.Must(t, "GET", "/readyz", nil, nil, 200)
+	program.Eventually(t, "the first is ready, as it waits", func() bool {
+		status, _ := first.Call(t.Context(), "GET", "/readyz", nil, nil)
+		return status == 200
+	})
 	stop()
 	twice, oldest := repeated(t, monitor, []time.Time{stopped})
 	t.Logf("%d callbacks, %d of them told before, the oldest %s before the suspend", len(monitor.all()), twice, oldest)
