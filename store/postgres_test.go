@@ -214,7 +214,8 @@ func TestTheServerIsRestarted(t *testing.T) {
 	}
 	t.Logf("%d acknowledged, %d refused, %d unsure", acknowledged.Load(), refused.Load(), unsure.Load())
 	other := quiet(t, server.URL())
-	seq := record(t, other, instanceSaid("i0", "b", windsock.Suspended))[0].EventSeq
+	declare(t, other, "later", "late")
+	seq := record(t, other, instanceSaid("late", "a", windsock.Running))[0].EventSeq
 	if seq == 0 {
 		t.Fatal("it changed nothing")
 	}
