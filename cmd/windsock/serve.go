@@ -101,7 +101,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		return err
 	}
 	if !addr.IP.IsLoopback() {
-		log.Warn("anybody who reaches this address may report, declare and register: there are no tokens yet", "address", addr.String())
+		log.Warn("anybody who reaches this address may report, declare and register: only instances have tokens yet", "address", addr.String())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return st.Run(ctx) })
