@@ -49,10 +49,8 @@ func (w *working) tryServer(deploymentID, name string) {
 // replace has the components on some servers begin anew on other instances ("": there is
 // none yet), and all that depends on them be updated.
 func (w *working) replace(d *deployment, instances map[string]string) {
-	w.renew(d, `id IN (WITH RECURSIVE concerned (id) AS (
-			SELECT component_id FROM component_needs WHERE deployment_id = ? AND `+inSet(`server`)+`
-			UNION SELECT e.after FROM component_edges e JOIN concerned c ON e.before = c.id)
-		SELECT id FROM concerned)`, []any{d.ID, set(slices.Collect(maps.Keys(instances)))}, func(c *component) bool {
+	first := `SELECT component_id FROM component_needs WHERE deployment_id = ? AND ` + inSet(`server`)
+	w.renew(d, inChain(first, `before`, `after`), []any{d.ID, set(slices.Collect(maps.Keys(instances)))}, func(c *component) bool {
 		if c.Action == windsock.ActionDelete {
 			return false
 		}
@@ -84,4 +82,11 @@ func (w *working) pass(id string, gone bool) {
 		put(&w.touched, c.DeploymentID, c.of)
 		w.change(c, change{on: windsock.OnSuccess, reason: goneReason})
 	}
+}
+
+// inChain is a condition on components: to be one of the first, which a query has, or to be
+// reached from these by edges from one end to the other.
+func inChain(first, from, to string) string {
+	return `id IN (WITH RECURSIVE chain (id) AS (` + first + `
+		UNION SELECT e.` + to + ` FROM component_edges e JOIN chain ON e.` + from + ` = chain.id) SELECT id FROM chain)`
 }

@@ -31,10 +31,7 @@ func (w *working) holdBack(c *component) {
 		next, prior, alike = prior, next, `action = 'DELETE'`
 		how = func(*component) bool { return true }
 	}
-	w.renew(c.of, alike+` AND id IN (WITH RECURSIVE later (id) AS (
-		SELECT `+next+` FROM component_edges WHERE `+prior+` = ?
-		UNION SELECT e.`+next+` FROM component_edges e JOIN later ON e.`+prior+` = later.id) SELECT id FROM later)`,
-		[]any{c.ID}, how)
+	w.renew(c.of, alike+` AND `+inChain(`SELECT `+next+` FROM component_edges WHERE `+prior+` = ?`, prior, next), []any{c.ID}, how)
 }
 
 // CancelComponent has nobody wait for a component any more. It returns ErrConflict when it
