@@ -157,24 +157,21 @@ func (s *service) signal(w http.ResponseWriter, r *http.Request) {
 		word = "started "
 	}
 	s.mu.Lock()
-	s.heard = append(s.heard, word+id)
-	s.change()
 	answer := s.answer
 	s.mu.Unlock()
+	status := http.StatusOK
 	if answer != nil {
-		if status := answer(id, said); status != http.StatusOK {
-			w.WriteHeader(status)
-			return
-		}
-	}
-	if word == "started " {
-		return
+		status = answer(id, said)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.took[id] = said
-	s.jobs = slices.DeleteFunc(slices.Clone(s.jobs), func(j job) bool { return j["id"] == id })
+	s.heard = append(s.heard, word+id)
+	if status == http.StatusOK && word == "signalled " {
+		s.took[id] = said
+		s.jobs = slices.DeleteFunc(slices.Clone(s.jobs), func(j job) bool { return j["id"] == id })
+	}
 	s.change()
+	w.WriteHeader(status)
 }
 
 // await returns once it is so; it is asked after each change.
