@@ -247,7 +247,7 @@ func aSuspendedHolderWakesUp(t *testing.T, db string) {
 			t.Fatalf("%s is held by %q, want %q", unit, at, first.Addr)
 		}
 	}
-	first.pause(t, second)
+	stops := first.pause(t, second)
 	stopped := time.Now()
 	for _, unit := range units {
 		program.Eventually(t, unit+" is taken over", func() bool { return second.holder(t, unit) == second.Addr })
@@ -274,15 +274,17 @@ func aSuspendedHolderWakesUp(t *testing.T, db string) {
 		return status == 200
 	})
 	stop()
-	twice, oldest := repeated(t, monitor, []time.Time{stopped})
+	twice, oldest := repeated(t, monitor, stops)
 	t.Logf("%d callbacks, %d of them told before, the oldest %s before the suspend", len(monitor.all()), twice, oldest)
 }
 
 // pause suspends a windsock, but not in the middle of a transaction: it would hold up all
-// others for as long as it sleeps.
-func (s server) pause(t *testing.T, other server) {
+// others for as long as it sleeps. It returns when it was tried, as a failed try is a
+// pause as well.
+func (s server) pause(t *testing.T, other server) (tries []time.Time) {
 	t.Helper()
 	program.Eventually(t, "it sleeps outside of a transaction", func() bool {
+		tries = append(tries, time.Now())
 		s.Signal(syscall.SIGSTOP)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -292,6 +294,7 @@ func (s server) pause(t *testing.T, other server) {
 		}
 		return true
 	})
+	return tries
 }
 
 // Two processes write as fast as they can: nobody is told that the database is locked, or
