@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -134,27 +135,8 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 		return false, err
 	}
 	defer t.end()
-	before := t.head
-	for i := 0; i < len(ops) && t.err == nil; {
-		j := i + 1
-		for j < len(ops) && ops[j].joins(ops[i]) {
-			j++
-		}
-		switch {
-		case ops[i].do != nil:
-			t.one(ops[i])
-		case ops[i].said != nil:
-			t.signal(ops[i:j])
-		default:
-			t.record(ops[i:j])
-		}
-		i = j
-	}
-	if t.head != before {
-		t.exec(`UPDATE log SET head = ?, alive_at = ?`, t.head, micros(s.now()))
-	}
-	if t.err != nil {
-		return false, t.err
+	if err := safely(func() error { return t.write(ops) }); err != nil {
+		return false, err
 	}
 	if !t.dirty {
 		return false, nil // an fsync for nothing
@@ -173,6 +155,30 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 	s.sooner(t.deadline)
 	s.advance(t.head)
 	return true, nil
+}
+
+// write writes ops, but does not commit.
+func (t *tx) write(ops []*op) error {
+	before := t.head
+	for i := 0; i < len(ops) && t.err == nil; {
+		j := i + 1
+		for j < len(ops) && ops[j].joins(ops[i]) {
+			j++
+		}
+		switch {
+		case ops[i].do != nil:
+			t.one(ops[i])
+		case ops[i].said != nil:
+			t.signal(ops[i:j])
+		default:
+			t.record(ops[i:j])
+		}
+		i = j
+	}
+	if t.head != before {
+		t.exec(`UPDATE log SET head = ?, alive_at = ?`, t.head, micros(t.s.now()))
+	}
+	return t.err
 }
 
 // joins reports whether o is worked on together with another that came just before.
@@ -245,12 +251,15 @@ func (t *tx) attempt(f func(*tx) error) error {
 	return err
 }
 
+// errPanic is a fault of ours, which is not worth another try.
+var errPanic = errors.New("internal error")
+
 // safely returns a panic of f as its error: those who wait for what f has must not wait for
 // ever.
 func safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("%w: panic: %v\n%s", errPanic, p, debug.Stack())
 		}
 	}()
 	return f()

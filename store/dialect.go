@@ -146,7 +146,7 @@ const (
 // constraint was broken, which is a fault of ours.
 func unavailable(err error) error {
 	var e sqlite3.Error
-	if err == nil || errors.As(err, &e) && e.Code == sqlite3.ErrConstraint || pgFault(err) {
+	if err == nil || errors.As(err, &e) && e.Code == sqlite3.ErrConstraint || pgFault(err) || errors.Is(err, errPanic) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", windsock.ErrUnavailable, err)

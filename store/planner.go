@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -25,8 +24,6 @@ type Planner interface {
 	// Value is the value of a PlannedOutput's spec; nil when something is not known yet.
 	Value(spec []byte, known windsock.Known) (any, error)
 }
-
-var errPanic = errors.New("internal error")
 
 // resolve has the Planner make a job. If it panics that is an error of this job alone, not of
 // all that is in the same transaction.
