@@ -1,5 +1,5 @@
-// Package readme runs what README.md tells its readers to run, and compares what they
-// would see.
+// Package readme runs what README.md and the guides in docs tell their readers to run, and
+// compares what they would see.
 package readme
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A step is a command and what the README shows of its answer, where … is anything.
+// A step is a command and what is shown of its answer, where … is anything.
 type step struct {
 	line    int
 	command string
@@ -25,15 +25,28 @@ type step struct {
 
 var background = regexp.MustCompile(`^windsock (serve|listen) .*&$`)
 
-func TestReadmeIsTrue(t *testing.T) {
-	readme, dir := read(t, "README.md"), t.TempDir()
-	build(t, dir)
-	ports := strings.NewReplacer("8080", freePort(t), "9090", freePort(t))
-	list := steps(readme)
-	if len(list) < 20 {
-		t.Fatalf("found only %d commands", len(list))
+// Each file is read from its beginning, in a folder of its own.
+func TestWhatIsWrittenIsTrue(t *testing.T) {
+	bin := t.TempDir()
+	build(t, bin)
+	guides, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, files := yamlBlocks(readme)
+	for _, path := range append(guides, "../../README.md") {
+		name := filepath.Base(path)
+		list := steps(read(t, path[len("../../"):]))
+		if name == "README.md" && len(list) < 20 {
+			t.Fatalf("found only %d commands", len(list))
+		}
+		t.Run(name, func(t *testing.T) { isTrue(t, bin, path[len("../../"):], list) })
+	}
+}
+
+func isTrue(t *testing.T, bin, name string, list []step) {
+	dir := t.TempDir()
+	ports := strings.NewReplacer("8080", freePort(t), "9090", freePort(t))
+	_, files := yamlBlocks(read(t, name))
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -43,7 +56,7 @@ func TestReadmeIsTrue(t *testing.T) {
 	for _, s := range list {
 		command := ports.Replace(s.command)
 		if background.MatchString(s.command) {
-			start(t, dir, strings.TrimSuffix(command, "&"))
+			start(t, bin, dir, strings.TrimSuffix(command, "&"))
 			continue
 		}
 		variable, _, sets := strings.Cut(command, "=$(")
@@ -52,12 +65,12 @@ func TestReadmeIsTrue(t *testing.T) {
 		}
 		bash := exec.Command("bash", "-c", command)
 		bash.Dir = dir
-		bash.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		bash.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 		bash.Env = append(bash.Env, set...)
 		out, err := bash.CombinedOutput()
 		got := strings.TrimSpace(string(out))
 		if err != nil {
-			t.Errorf("README.md:%d: %s: %v\n%s", s.line, s.command, err, got)
+			t.Errorf("%s:%d: %s: %v\n%s", name, s.line, s.command, err, got)
 			continue
 		}
 		if sets {
@@ -65,7 +78,7 @@ func TestReadmeIsTrue(t *testing.T) {
 			continue
 		}
 		if want := ports.Replace(s.answer); !pattern(want).MatchString(got) {
-			t.Errorf("README.md:%d: %s\nanswers %s\nREADME  %s", s.line, s.command, got, want)
+			t.Errorf("%s:%d: %s\nanswers %s\nshown   %s", name, s.line, s.command, got, want)
 		}
 	}
 }
@@ -103,11 +116,11 @@ func pattern(answer string) *regexp.Regexp {
 }
 
 // start runs a command until the test ends, and returns when its address answers.
-func start(t *testing.T, dir, command string) {
+func start(t *testing.T, bin, dir, command string) {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "exec "+command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +175,7 @@ func TestConfigurationFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "windsock.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, dir, "windsock serve --config windsock.yaml --listen 127.0.0.1:"+port)
+	start(t, dir, dir, "windsock serve --config windsock.yaml --listen 127.0.0.1:"+port)
 	resp, err := http.Get("http://127.0.0.1:" + port + "/api/instances/web-1")
 	if err != nil {
 		t.Fatal(err)
