@@ -22,7 +22,7 @@ func (t *Target) Coalesces(e *Event) bool {
 // with the state as it was before the first. Where only the earlier ones had a word that
 // still holds, it is told, too; unless the word of the newest is held.
 func Coalesce(first, newest Event) Event {
-	newest.Previous = cmp.Or(first.Previous, first.State)
+	newest.Previous, newest.PreviousSince = cmp.Or(first.Previous, first.State), first.PreviousSince
 	removed := newest.Type == InstanceRemoved || newest.Type == DeploymentRemoved
 	if newest.Word == "" && newest.Held == "" && newest.State != newest.Previous && !removed {
 		newest.Word = Heard(newest.State)

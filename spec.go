@@ -105,9 +105,14 @@ type Format string
 
 // The formats.
 const (
-	Seed  Format = "seed"  // each event by a callback of its own
-	Batch Format = "batch" // many events by one
+	Seed         Format = "seed"         // each event by a callback of its own
+	Batch        Format = "batch"        // many events by one
+	Alertmanager Format = "alertmanager" // each as an alert, as Alertmanager's webhook has it
+	CloudEvents  Format = "cloudevents"  // each as a CloudEvent in structured mode
+	Slack        Format = "slack"        // each as a line in a chat
 )
+
+var formats = []Format{Seed, Batch, Alertmanager, CloudEvents, Slack}
 
 // Duration is a time.Duration that is written as in "90s" and read also as a number
 // of seconds.
@@ -266,8 +271,8 @@ func (s *MonitorSpec) Complete() error {
 		return Invalid("port", "want 1 to 65535, got %d", s.Port)
 	case s.Parallel < 1 || s.Parallel > 64:
 		return Invalid("parallel", "want 1 to 64, got %d", s.Parallel)
-	case s.Format != Seed && s.Format != Batch:
-		return Invalid("format", "want seed or batch, got %q", Clip(string(s.Format)))
+	case !slices.Contains(formats, s.Format):
+		return Invalid("format", "want seed, batch, alertmanager, cloudevents or slack; got %q", Clip(string(s.Format)))
 	case s.Backlog != Every && s.Backlog != Latest:
 		return Invalid("backlog", "want every or latest, got %q", Clip(string(s.Backlog)))
 	case s.Subjects != Both && s.Subjects != OnlyDeployments && s.Subjects != OnlyInstances:

@@ -232,12 +232,13 @@ type Event struct {
 
 // EventData is the part of an Event that nothing selects by.
 type EventData struct {
-	Stale     bool              `json:"stale,omitempty"`
-	Suspect   bool              `json:"suspect,omitempty"`
-	Unstable  bool              `json:"unstable,omitempty"`  // the subject flaps
-	Held      Word              `json:"held,omitempty"`      // the word that it would have, were callbacks not held
-	Metadata  map[string]string `json:"metadata,omitempty"`  // of the deployment, as it then was
-	Instances []string          `json:"instances,omitempty"` // the failing ones, on a deployment event; the first MaxNamed
+	Stale         bool              `json:"stale,omitempty"`
+	Suspect       bool              `json:"suspect,omitempty"`
+	Unstable      bool              `json:"unstable,omitempty"`      // the subject flaps
+	PreviousSince time.Time         `json:"previous_since,omitzero"` // of a failure that is over: when it began
+	Held          Word              `json:"held,omitempty"`          // the word that it would have, were callbacks not held
+	Metadata      map[string]string `json:"metadata,omitempty"`      // of the deployment, as it then was
+	Instances     []string          `json:"instances,omitempty"`     // the failing ones, on a deployment event; the first MaxNamed
 
 	Component *ComponentChange `json:"component,omitempty"` // of a ComponentChanged
 

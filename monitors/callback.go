@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,27 +35,28 @@ type notice struct {
 
 // message is the body of a callback.
 type message struct {
-	Version      string             `json:"version"`
-	DeploymentID string             `json:"deployment_id,omitempty"`
-	InstanceID   string             `json:"instance_id,omitempty"`
-	MonitorID    string             `json:"monitor_id,omitempty"`
-	Provider     string             `json:"provider,omitempty"` // of an event about it
-	Word         windsock.Word      `json:"state,omitempty"`    // absent from what only those hear who asked for all
-	Type         windsock.EventType `json:"type"`
-	Metadata     map[string]string  `json:"metadata,omitempty"`
-	Observed     windsock.State     `json:"observed_state,omitempty"`
-	Previous     windsock.State     `json:"previous_state,omitempty"`
-	Expected     windsock.State     `json:"expected_state,omitempty"`
-	Source       string             `json:"source,omitempty"`
-	Reason       string             `json:"reason,omitempty"`
-	Seq          int64              `json:"seq"`
-	DetectedAt   string             `json:"detected_at,omitempty"`
-	Time         string             `json:"time,omitempty"`
-	Stale        bool               `json:"stale,omitempty"`
-	Suspect      bool               `json:"suspect,omitempty"`
-	Unstable     bool               `json:"unstable,omitempty"`
-	Held         windsock.Word      `json:"held,omitempty"` // what its state would be, were callbacks not held
-	Instances    []string           `json:"instances,omitempty"`
+	Version       string             `json:"version"`
+	DeploymentID  string             `json:"deployment_id,omitempty"`
+	InstanceID    string             `json:"instance_id,omitempty"`
+	MonitorID     string             `json:"monitor_id,omitempty"`
+	Provider      string             `json:"provider,omitempty"` // of an event about it
+	Word          windsock.Word      `json:"state,omitempty"`    // absent from what only those hear who asked for all
+	Type          windsock.EventType `json:"type"`
+	Metadata      map[string]string  `json:"metadata,omitempty"`
+	Observed      windsock.State     `json:"observed_state,omitempty"`
+	Previous      windsock.State     `json:"previous_state,omitempty"`
+	PreviousSince string             `json:"previous_since,omitempty"` // of what is over
+	Expected      windsock.State     `json:"expected_state,omitempty"`
+	Source        string             `json:"source,omitempty"`
+	Reason        string             `json:"reason,omitempty"`
+	Seq           int64              `json:"seq"`
+	DetectedAt    string             `json:"detected_at,omitempty"`
+	Time          string             `json:"time,omitempty"`
+	Stale         bool               `json:"stale,omitempty"`
+	Suspect       bool               `json:"suspect,omitempty"`
+	Unstable      bool               `json:"unstable,omitempty"`
+	Held          windsock.Word      `json:"held,omitempty"` // what its state would be, were callbacks not held
+	Instances     []string           `json:"instances,omitempty"`
 
 	Component *windsock.ComponentChange `json:"component,omitempty"` // of an event about one
 
@@ -76,7 +78,7 @@ func (n *notice) encode() {
 	msg := message{
 		Version: windsock.Version, DeploymentID: e.DeploymentID,
 		Word: e.Word, Type: e.Type, Metadata: e.Metadata,
-		Observed: e.State, Previous: e.Previous, Expected: e.Expected,
+		Observed: e.State, Previous: e.Previous, PreviousSince: stamp(e.PreviousSince), Expected: e.Expected,
 		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
 		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
 		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, Instances: e.Instances, Component: e.Component, ExpiresAt: stamp(e.ExpiresAt),
@@ -103,8 +105,11 @@ func (n *notice) encode() {
 func (n *notice) head(source, version string) {
 	e := &n.Event
 	n.header = attributes(e.ID, source, string(e.Type), string(e.Kind)+"/"+e.SubjectID, e.Time, version)
-	n.header["Ce-Sequence"] = []string{fmt.Sprintf("%020d", e.Seq)} // sorts as text
+	n.header["Ce-Sequence"] = []string{sequence(e.Seq)}
 }
+
+// sequence is a seq that sorts as text.
+func sequence(seq int64) string { return fmt.Sprintf("%020d", seq) }
 
 // attributes returns the headers that depend on nothing but what is told.
 func attributes(id, source, kind, subject string, at time.Time, version string) http.Header {
@@ -187,6 +192,10 @@ func (d *Deliverer) encode(t *windsock.Target, b *batch) (to string, header http
 		return baseURL(&t.MonitorSpec) + "/api/events", header, body
 	}
 	n := b.items[0].notice
+	if slices.Contains(foreign, t.Format) {
+		header, body = d.render(t, n).request(n.ID, d.Version)
+		return baseURL(&t.MonitorSpec), header, body
+	}
 	n.once.Do(n.encode)
 	n.headed.Do(func() { n.head(d.Source, d.Version) })
 	return callbackURL(&t.MonitorSpec, &n.Event), maps.Clone(n.header), n.body

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,11 +45,10 @@ func (d *Deliverer) Ping(ctx context.Context, monitorID string) (p windsock.Pong
 	}
 	now := time.Now()
 	id := uuid.NewString()
-	body, _ := json.Marshal(ping{windsock.Version, "monitor.ping", t.ID, stamp(now)}) // text: it cannot fail
-	header := attributes(id, d.Source, "monitor.ping", "monitor/"+t.ID, now, d.Version)
+	to, header, body := d.encodePing(&t, id, now)
 	failure := authenticate(header, &t, now, body)
 	p = windsock.Pong{
-		URL: baseURL(&t.MonitorSpec) + "/api/ping", WebhookID: id,
+		URL: to, WebhookID: id,
 		SignedString: signedString(header, body), Signature: header.Get("Webhook-Signature"),
 	}
 	if failure != "" {
@@ -63,6 +63,17 @@ func (d *Deliverer) Ping(ctx context.Context, monitorID string) (p windsock.Pong
 	p.Status, p.Answer = got.status, clean(string(got.body), &t)
 	p.Class, p.Error, p.Wire = classOf(got), got.failure, got.wire()
 	return p, nil
+}
+
+// encodePing returns where a ping goes and what it says, in the format of t.
+func (d *Deliverer) encodePing(t *windsock.Target, id string, now time.Time) (to string, header http.Header, body []byte) {
+	says := ping{windsock.Version, "monitor.ping", t.ID, stamp(now)}
+	if slices.Contains(foreign, t.Format) {
+		header, body = d.pinged(t, id, says).request(id, d.Version)
+		return baseURL(&t.MonitorSpec), header, body
+	}
+	body, _ = json.Marshal(says) // text: it cannot fail
+	return baseURL(&t.MonitorSpec) + "/api/ping", attributes(id, d.Source, says.Type, "monitor/"+t.ID, now, d.Version), body
 }
 
 // classOf returns what kind of failure a reply is, or "".

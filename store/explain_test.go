@@ -246,6 +246,7 @@ func TestExplainToMonitorsOfBefore(t *testing.T) {
 	const monitor = `INSERT INTO monitors (id, name, scheme, address, port, path, scope, detections, subjects, echo, secret, cursor, created_at, updated_at)
 		VALUES (?, '', 'http', '10.0.0.1', ?, '', 'global', '[]', 'both', 0, '', 4, ?, ?)`
 	db.MustExec(monitor, "same", 1, 2000, 2000)
+	db.MustExec(`UPDATE monitors SET format = 'batch'`)
 	db.MustExec(monitor, "changed", 2, 500, 3000) // what says that it was added is no longer in the log
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -254,6 +255,11 @@ func TestExplainToMonitorsOfBefore(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	verdicts(t, s, "same", map[int64]string{1: "passed_over registered", 4: "delivered "})
 	verdicts(t, s, "changed", map[int64]string{1: "unknown wishes", 4: "unknown wishes"})
+	for id, want := range map[string]windsock.Format{"same": windsock.Batch, "changed": windsock.Seed} {
+		if got := must[windsock.Target](t)(s.Target(t.Context(), id)); got.Format != want {
+			t.Errorf("%s is told as %q, want %q", id, got.Format, want)
+		}
+	}
 }
 
 // What an operator had a monitor skip, and then told again after all, was not skipped.

@@ -49,6 +49,14 @@ type observedRow struct {
 	DeadlineAt int64  `db:"deadline_at"`
 }
 
+// left has e tell what state is over, and of a failure since when it was.
+func (r *observedRow) left(e *windsock.Event) {
+	e.Previous = windsock.State(r.State)
+	if windsock.Heard(e.Previous) == windsock.FailDetected {
+		e.PreviousSince = fromMicros(r.Since)
+	}
+}
+
 type deploymentRow struct {
 	ID         string `db:"id"`
 	Provider   string `db:"provider"`
@@ -310,7 +318,8 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 		switch {
 		case news:
 			i.credit(e, cause)
-			e.Word, e.Previous = windsock.Heard(v.State), windsock.State(was.State)
+			e.Word = windsock.Heard(v.State)
+			was.left(e)
 			i.withhold(e, &i.of.heldRow, i.of.flaps(), looks, w.now)
 			if i.of.phases != nil {
 				w.turn(i, e.Previous, v.State)
@@ -364,7 +373,8 @@ func (w *working) roll(d *deployment) (seq int64) {
 	e.Stale, e.Suspect = d.Stale, d.Suspect
 	switch {
 	case news:
-		e.Word, e.Previous = windsock.Heard(state), windsock.State(was.State)
+		e.Word = windsock.Heard(state)
+		was.left(e)
 		d.withhold(e, &d.heldRow, d.flaps(), d.looks, w.now)
 	case d.release(&d.heldRow, w.now):
 		e.Type, e.Word, e.Unstable = windsock.DeploymentSettled, windsock.Heard(state), false
