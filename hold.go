@@ -42,21 +42,26 @@ func (f Flapping) Edge(now time.Time, looks time.Duration) Flapping {
 // Hold says why the callbacks of a subject wait.
 type Hold int
 
-// A maintenance holds every word. Of a subject that flaps those are held that may be
-// taken back at once.
+// A maintenance and a silence hold every word. While what it depends on may be why a subject
+// fails, that it does is held, and then that it runs again. Of a subject that flaps those
+// are held that may be taken back at once.
 const (
 	NoHold Hold = iota
 	Unstable
+	Dependent
+	Silenced
 	Maintenance
 )
 
 // Holds reports whether this word waits. The one with which a subject turns out to be
 // unstable does not, if it says that it fails: for as long as that lasts, what was heard
-// of it last should not be that it runs.
-func (h Hold) Holds(w Word, first bool) bool {
+// of it last should not be that it runs. Held says that something waits already.
+func (h Hold) Holds(w Word, first, held bool) bool {
 	switch h {
-	case Maintenance:
+	case Maintenance, Silenced:
 		return w != ""
+	case Dependent:
+		return w == FailDetected || w == StartDetected && held
 	case Unstable:
 		return w == StartDetected || w == FailDetected && !first
 	}

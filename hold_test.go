@@ -75,20 +75,27 @@ func TestHolds(t *testing.T) {
 		hold  Hold
 		word  Word
 		first bool
+		held  bool
 		want  bool
 	}{
-		{NoHold, FailDetected, false, false},
-		{Unstable, FailDetected, false, true},
-		{Unstable, FailDetected, true, false},
-		{Unstable, StartDetected, false, true},
-		{Unstable, StartDetected, true, true},
-		{Unstable, StopDetected, false, false},
-		{Maintenance, StopDetected, false, true},
-		{Maintenance, FailDetected, true, true},
-		{Maintenance, "", false, false},
+		{NoHold, FailDetected, false, false, false},
+		{Unstable, FailDetected, false, false, true},
+		{Unstable, FailDetected, true, false, false},
+		{Unstable, StartDetected, false, false, true},
+		{Unstable, StartDetected, true, false, true},
+		{Unstable, StopDetected, false, false, false},
+		{Maintenance, StopDetected, false, false, true},
+		{Maintenance, FailDetected, true, false, true},
+		{Maintenance, "", false, false, false},
+		{Silenced, StartDetected, false, false, true},
+		{Silenced, "", false, true, false},
+		{Dependent, FailDetected, true, false, true},
+		{Dependent, StartDetected, false, false, false},
+		{Dependent, StartDetected, false, true, true},
+		{Dependent, StopDetected, false, true, false},
 	} {
-		if got := c.hold.Holds(c.word, c.first); got != c.want {
-			t.Errorf("%d holds %q (first %v): %v, want %v", c.hold, c.word, c.first, got, c.want)
+		if got := c.hold.Holds(c.word, c.first, c.held); got != c.want {
+			t.Errorf("%d holds %q (first %v, held %v): %v, want %v", c.hold, c.word, c.first, c.held, got, c.want)
 		}
 	}
 }

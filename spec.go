@@ -38,6 +38,7 @@ type DeploymentSpec struct {
 	Quorum           int               `json:"quorum,omitempty"`           // distinct sources it takes to believe a failure; default 1
 	Flap             string            `json:"flap,omitempty"`             // "on" (default): callbacks wait while it or an instance flaps; "off"
 	MaintenanceUntil time.Time         `json:"maintenance_until,omitzero"` // until then no callbacks of it and its instances
+	DependsOn        []string          `json:"depends_on,omitempty"`       // the ids of deployments; while one of them is down, that it fails is held back
 	Metadata         map[string]string `json:"metadata,omitempty"`         // told in every callback
 
 	Deployable string            `json:"deployable,omitempty"` // the id of the description it is made by
@@ -168,6 +169,7 @@ func (s *DeploymentSpec) Complete() error {
 		checkText("pool", s.Pool, 0, maxID),
 		checkExpected(s.Expected),
 		completeMaintenance(&s.MaintenanceUntil),
+		checkDepends(s.ID, s.DependsOn),
 		checkMetadata(s.Metadata),
 		s.checkSoftware(),
 	)

@@ -237,8 +237,10 @@ type EventData struct {
 	Unstable      bool              `json:"unstable,omitempty"`      // the subject flaps
 	PreviousSince time.Time         `json:"previous_since,omitzero"` // of a failure that is over: when it began
 	Held          Word              `json:"held,omitempty"`          // the word that it would have, were callbacks not held
+	HeldBy        string            `json:"held_by,omitempty"`       // what holds them, in words
 	Metadata      map[string]string `json:"metadata,omitempty"`      // of the deployment, as it then was
 	Instances     []string          `json:"instances,omitempty"`     // the failing ones, on a deployment event; the first MaxNamed
+	Affected      []string          `json:"affected,omitempty"`      // the deployments that depend on this one, which is down; the first MaxNamed
 
 	Component *ComponentChange `json:"component,omitempty"` // of a ComponentChanged
 
@@ -267,8 +269,9 @@ type Observed struct {
 	Drift    bool      `json:"drift"`
 	Stale    bool      `json:"stale"`
 	Suspect  bool      `json:"suspect"`
-	Unstable bool      `json:"unstable"` // it flaps
-	Held     bool      `json:"held"`     // something of it was not told, and will be when it is stable or maintained
+	Unstable bool      `json:"unstable"`          // it flaps
+	Held     bool      `json:"held"`              // something of it was not told, and will be once nothing holds it any more
+	HeldBy   string    `json:"held_by,omitempty"` // what holds it, in words
 }
 
 // Deployment is a collection of running instances.

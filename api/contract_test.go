@@ -82,6 +82,13 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("DELETE", "/api/deployments/shop/evidence/synthetic-login", "").want(204)
 	s.call("DELETE", "/api/instances/web-4", "").want(204)
 
+	silence := s.call("POST", "/api/silences", s.example("addSilence", "pool")).want(201).has(map[string]any{"active": true, "author": "alice"}).field("id").(string)
+	s.call("POST", "/api/silences", s.example("addSilence", "team")).want(201)
+	s.call("GET", "/api/silences?limit=1", "").want(200)
+	s.call("GET", "/api/silences/"+silence, "").want(200)
+	s.call("DELETE", "/api/silences/"+silence, "").want(204)
+	s.call("DELETE", "/api/silences/"+silence, "").want(204)
+
 	deployable := s.call("POST", "/api/deployables", s.example("addDeployable", "text")).want(201).field("id").(string)
 	s.call("POST", "/api/deployables", s.example("addDeployable", "object")).want(201)
 	s.call("POST", "/api/deployables?name=blog", "components: {}\n", "Content-Type", "application/yaml").want(201)

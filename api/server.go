@@ -71,6 +71,7 @@ type Store interface {
 	Recorder
 	Model
 	Monitors
+	Silences
 	Log
 	Ping(context.Context) error                           // writes and commits something small
 	Replicas(context.Context) ([]windsock.Replica, error) // the processes that share the store
@@ -169,6 +170,11 @@ func (s *Server) routes() []route {
 		{"GET", workPath, []string{"wait"}, s.software(s.work)},
 		{"POST", signalPath + "{token}", nil, s.software(s.signal)},
 		{"PUT", signalPath + "{token}", nil, s.software(s.signal)},
+
+		{"GET", "/api/silences", []string{"limit", "after"}, s.listSilences},
+		{"POST", "/api/silences", nil, s.addSilence},
+		{"GET", "/api/silences/{id}", nil, s.showSilence},
+		{"DELETE", "/api/silences/{id}", nil, s.endSilence},
 
 		{"GET", "/api/providers", nil, s.listProviders},
 		{"GET", "/api/providers/{id}", nil, s.showProvider},

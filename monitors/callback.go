@@ -55,8 +55,10 @@ type message struct {
 	Stale         bool               `json:"stale,omitempty"`
 	Suspect       bool               `json:"suspect,omitempty"`
 	Unstable      bool               `json:"unstable,omitempty"`
-	Held          windsock.Word      `json:"held,omitempty"` // what its state would be, were callbacks not held
+	Held          windsock.Word      `json:"held,omitempty"`    // what its state would be, were callbacks not held
+	HeldBy        string             `json:"held_by,omitempty"` // what holds it, in words
 	Instances     []string           `json:"instances,omitempty"`
+	Affected      []string           `json:"affected,omitempty"` // deployments that depend on one that is down
 
 	Component *windsock.ComponentChange `json:"component,omitempty"` // of an event about one
 
@@ -81,7 +83,7 @@ func (n *notice) encode() {
 		Observed: e.State, Previous: e.Previous, PreviousSince: stamp(e.PreviousSince), Expected: e.Expected,
 		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
 		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
-		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, Instances: e.Instances, Component: e.Component, ExpiresAt: stamp(e.ExpiresAt),
+		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, HeldBy: e.HeldBy, Instances: e.Instances, Affected: e.Affected, Component: e.Component, ExpiresAt: stamp(e.ExpiresAt),
 	}
 	switch e.Kind {
 	case windsock.KindDeployment:

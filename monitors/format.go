@@ -141,7 +141,7 @@ func alertsOf(t *windsock.Target, n *notice) webhook {
 	for name, value := range map[string]string{
 		"description": e.Reason, "source": e.Source, "detection": string(e.Word),
 		"observed_state": string(e.State), "previous_state": string(e.Previous), "expected_state": string(e.Expected),
-		"instances": strings.Join(e.Instances, ", "),
+		"instances": strings.Join(e.Instances, ", "), "affected": strings.Join(e.Affected, ", "),
 	} {
 		if value != "" {
 			a.Annotations[name] = value
@@ -200,6 +200,19 @@ func (n *notice) text() string {
 	return unmarked.Replace(text)
 }
 
+// some names the first of them.
+func some(what string, ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	named := ids[:min(len(ids), 5)]
+	text := "; " + what + ": " + strings.Join(named, ", ")
+	if more := len(ids) - len(named); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // summary says in a line what the event is about, and why it is so.
 func (n *notice) summary() string {
 	e := &n.Event
@@ -223,13 +236,8 @@ func (n *notice) summary() string {
 	if e.Reason != "" {
 		fmt.Fprintf(&b, ": %s", e.Reason)
 	}
-	if len(e.Instances) > 0 {
-		named := e.Instances[:min(len(e.Instances), 5)]
-		fmt.Fprintf(&b, "; failing: %s", strings.Join(named, ", "))
-		if more := len(e.Instances) - len(named); more > 0 {
-			fmt.Fprintf(&b, " and %d more", more)
-		}
-	}
+	b.WriteString(some("failing", e.Instances))
+	b.WriteString(some("affected", e.Affected))
 	if e.Lost > 0 {
 		fmt.Fprintf(&b, "; %d events were lost", e.Lost)
 	}

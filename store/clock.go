@@ -77,6 +77,9 @@ func (s *Store) tick(ctx context.Context, looked *time.Time) error {
 		if err := s.forgetQuestions(ctx); err != nil {
 			return err
 		}
+		if err := s.forgetSilences(ctx); err != nil {
+			return err
+		}
 		*looked = now
 	}
 	if next := s.deadline.Load(); next == 0 || next > micros(now) {

@@ -216,6 +216,9 @@ type tx struct {
 	deadline int64 // the first that was written; 0: none
 	err      error
 
+	silencedUntil int64              // until when any silence lasts; 0: none does
+	silences      []windsock.Silence // that are, once they were asked for
+
 	plans map[string]windsock.Plan // that were made before; nil: it is not begun again
 }
 

@@ -36,6 +36,11 @@ func (t *tx) putDeployment(spec windsock.DeploymentSpec, old windsock.Deployment
 	if err := w.declareDeployment(spec, specOf(&old.DeploymentSpec, exists), false); err != nil {
 		return windsock.Deployment{}, err
 	}
+	if !slices.Equal(spec.DependsOn, old.DependsOn) {
+		if err := t.depend(spec.ID, spec.DependsOn); err != nil {
+			return windsock.Deployment{}, err
+		}
+	}
 	w.judgeAll()
 	w.flush()
 	return viewDeployment(t, spec.ID, ourID)
@@ -102,14 +107,14 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 		}
 		return w.place(spec.ID, members)
 	}
-	w.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, flap, maintenance_until, metadata, from_file, state, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	w.exec(`INSERT INTO deployments (id, name, provider, provider_id, pool, expected, rule, quorum, flap, maintenance_until, depends_on, metadata, from_file, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET
 			name = excluded.name, provider = excluded.provider, provider_id = excluded.provider_id, pool = excluded.pool,
 			expected = excluded.expected, rule = excluded.rule, quorum = excluded.quorum, metadata = excluded.metadata,
-			flap = excluded.flap, maintenance_until = excluded.maintenance_until,
+			flap = excluded.flap, maintenance_until = excluded.maintenance_until, depends_on = excluded.depends_on,
 			from_file = excluded.from_file | deployments.from_file, updated_at = excluded.updated_at`,
-		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, string(spec.Expected), string(spec.Rule), spec.Quorum, spec.Flap, micros(spec.MaintenanceUntil), jsonText(spec.Metadata),
+		spec.ID, spec.Name, spec.Provider, spec.ProviderID, spec.Pool, string(spec.Expected), string(spec.Rule), spec.Quorum, spec.Flap, micros(spec.MaintenanceUntil), dependsText(spec.DependsOn), jsonText(spec.Metadata),
 		fromFile, string(windsock.Unknown), w.micros, w.micros)
 	w.loadDeployments([]string{spec.ID})
 	if w.err != nil {
@@ -117,8 +122,9 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 	}
 	d := w.deployments[spec.ID]
 	d.Pool, d.Metadata = spec.Pool, jsonText(spec.Metadata) // it may have been loaded before
-	d.Flap, d.MaintenanceUntil = spec.Flap, micros(spec.MaintenanceUntil)
-	if old != nil && !spec.MaintenanceUntil.Equal(old.MaintenanceUntil) { // what was held may be told now, or later
+	d.Flap, d.MaintenanceUntil, d.DependsOn = spec.Flap, micros(spec.MaintenanceUntil), dependsText(spec.DependsOn)
+	w.loadParents(d)
+	if old != nil && (!spec.MaintenanceUntil.Equal(old.MaintenanceUntil) || !slices.Equal(spec.DependsOn, old.DependsOn)) { // what was held may be told now, or later
 		var held []string
 		w.all(&held, `SELECT id FROM instances WHERE deployment_id = ? AND held = 1`, spec.ID)
 		w.loadInstances(held)
@@ -156,6 +162,7 @@ func (t *tx) removeDeployment(id string) {
 	t.exec(`DELETE FROM evidence WHERE kind = 'deployment' AND subject_id = ?`, id)
 	t.exec(`DELETE FROM instances WHERE deployment_id = ?`, id)
 	t.endSpans([]string{id})
+	t.forsake(id)
 	t.exec(`DELETE FROM deployments WHERE id = ?`, id)
 	t.wake(members...)
 }
@@ -188,7 +195,7 @@ type deploymentView struct {
 // deploymentStale also has the deployments of a provider that is lost.
 const deploymentStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = v.provider AND p.lost <> 0))`
 
-const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components,
+const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components, depends_on,
 	state, since, reason, sources, drift, ` + deploymentStale + ` AS stale, suspect, deadline_at, ` + heldColumns + `, name, created_at, updated_at,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at,
 	coalesce(m.deployable, '') AS deployable, coalesce(m.parameters, '') AS parameters, coalesce(m.hidden, '') AS hidden
@@ -205,7 +212,7 @@ func (v *deploymentView) deployment() windsock.Deployment {
 		DeploymentSpec: windsock.DeploymentSpec{
 			ID: v.ID, Name: v.Name, Provider: v.Provider, ProviderID: v.ProviderID, Pool: v.Pool,
 			Expected: windsock.State(v.Expected), Rule: windsock.Rule(v.Rule), Quorum: v.Quorum, Metadata: metadataOf(v.Metadata),
-			Flap: v.Flap, MaintenanceUntil: fromMicros(v.MaintenanceUntil),
+			Flap: v.Flap, MaintenanceUntil: fromMicros(v.MaintenanceUntil), DependsOn: dependsOn(v.DependsOn),
 			Deployable: v.Deployable, Parameters: shownParameters(v.Parameters, v.Hidden),
 		},
 		Observed:  v.observed(v.SeenAt, &v.heldRow),
@@ -218,7 +225,7 @@ func (r *observedRow) observed(seenAt int64, h *heldRow) windsock.Observed {
 	o := windsock.Observed{
 		State: windsock.State(r.State), Since: fromMicros(r.Since), SeenAt: fromMicros(seenAt), Reason: r.Reason,
 		Sources: []string{}, Drift: r.Drift, Stale: r.Stale, Suspect: r.Suspect,
-		Unstable: h.UnstableUntil > 0, Held: h.Held,
+		Unstable: h.UnstableUntil > 0, Held: h.Held, HeldBy: h.HeldBy,
 	}
 	if err := json.Unmarshal([]byte(r.Sources), &o.Sources); err != nil {
 		panic("store: sources " + r.Sources) // only ever written by us

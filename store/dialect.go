@@ -179,8 +179,13 @@ func (s *Store) begin() (t *tx, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.get(&t.head, `SELECT coalesce(max(head), 0) FROM log`)
+	t.enter(`SELECT head, silenced_until FROM log`)
 	return t, nil
+}
+
+// enter reads where the log stands; there is none at the first start.
+func (t *tx) enter(query string) {
+	t.rows(func(read func(...any) error) error { return read(&t.head, &t.silencedUntil) }, query)
 }
 
 // end gives the connection back. What is not committed is undone.

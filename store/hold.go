@@ -15,12 +15,14 @@ type heldRow struct {
 	Edges            string `db:"edges"`
 	UnstableUntil    int64  `db:"unstable_until"`
 	Held             bool   `db:"held"`
+	HeldBy           string `db:"held_by"`
+	Told             string `db:"told"` // the state of which a word was told last; "": that is not known, or to be told again
 }
 
-const heldColumns = `maintenance_until, edges, unstable_until, held`
+const heldColumns = `maintenance_until, edges, unstable_until, held, held_by, told`
 
 func (r *heldRow) fields() []any {
-	return []any{&r.MaintenanceUntil, &r.Edges, &r.UnstableUntil, &r.Held}
+	return []any{&r.MaintenanceUntil, &r.Edges, &r.UnstableUntil, &r.Held, &r.HeldBy, &r.Told}
 }
 
 func (r *heldRow) flapping() windsock.Flapping {
@@ -43,51 +45,90 @@ func (r *heldRow) setFlapping(f windsock.Flapping) {
 	r.Edges, r.UnstableUntil = strings.Join(edges, ","), micros(f.Until)
 }
 
-// hold returns why callbacks of the subject wait, and until when. Its deployment, if it
-// is an instance, may be in maintenance, too.
-func (r *heldRow) hold(of *heldRow, now time.Time) (why windsock.Hold, until int64) {
-	maintenance := max(r.MaintenanceUntil, of.MaintenanceUntil)
-	switch at := micros(now); {
-	case maintenance > at:
-		return windsock.Maintenance, maintenance
-	case r.UnstableUntil > at:
-		return windsock.Unstable, r.UnstableUntil
+// A hold is why callbacks of a subject wait.
+type hold struct {
+	why   windsock.Hold
+	by    string // in words
+	until int64  // 0: until something else changes
+}
+
+// holdOf returns why callbacks of d wait, or of an instance of it.
+func (w *working) holdOf(d *deployment, i *instance) hold {
+	of, r := &d.observedRow, &d.heldRow
+	if i != nil {
+		of, r = &i.observedRow, &i.heldRow
 	}
-	return windsock.NoHold, 0
+	if maintenance := max(r.MaintenanceUntil, d.MaintenanceUntil); maintenance > w.micros {
+		return hold{windsock.Maintenance, "maintenance", maintenance}
+	}
+	if s := w.silenced(d, i); s != nil {
+		return hold{windsock.Silenced, s.Holder(), micros(s.EndsAt)}
+	}
+	if d.DependsOn != nothing && (r.Held || windsock.Heard(windsock.State(of.State)) == windsock.FailDetected) {
+		if why, until := windsock.Blame(w.parentsOf(d), fromMicros(of.Since), w.now); why != "" {
+			return hold{windsock.Dependent, why, micros(until)}
+		}
+	}
+	if r.UnstableUntil > w.micros {
+		return hold{windsock.Unstable, "it changes all the time", r.UnstableUntil}
+	}
+	return hold{}
 }
 
 // withhold completes the event that something is news of a subject: its word may have to
 // wait. Looks is how long whoever saw it takes for three looks.
-func (r *heldRow) withhold(e *windsock.Event, of *heldRow, flaps bool, looks time.Duration, now time.Time) {
+func (w *working) withhold(e *windsock.Event, d *deployment, i *instance, looks time.Duration) {
+	r := &d.heldRow
+	if i != nil {
+		r = &i.heldRow
+	}
 	first := false
-	if flaps && e.Word != "" {
-		was := r.UnstableUntil > micros(now)
-		r.setFlapping(r.flapping().Edge(now, looks))
+	if d.flaps() && e.Word != "" {
+		was := r.UnstableUntil > w.micros
+		r.setFlapping(r.flapping().Edge(w.now, looks))
 		first = !was && r.UnstableUntil > 0
 	}
-	why, _ := r.hold(of, now)
-	if why.Holds(e.Word, first) {
-		e.Held, e.Word = e.Word, ""
-		r.Held = true
+	if h := w.holdOf(d, i); h.why.Holds(e.Word, first, r.Held) {
+		e.Held, e.Word, e.HeldBy = e.Word, "", h.by
+		r.Held, r.HeldBy = true, h.by
+		if h.why != windsock.Dependent {
+			r.Told = "" // at the end it is told how it is, whatever that is
+		}
 	}
-	e.Unstable = r.UnstableUntil > micros(now)
+	r.tell(e.Word, e.State)
+	e.Unstable = r.UnstableUntil > w.micros
 }
 
-// release ends what was held of a subject, if it is over, and reports whether it was.
-func (r *heldRow) release(of *heldRow, now time.Time) bool {
-	if why, _ := r.hold(of, now); why != windsock.NoHold || !r.Held && r.UnstableUntil == 0 {
-		return false
+// tell notes that a word is told of a state, if it is one.
+func (r *heldRow) tell(word windsock.Word, state windsock.State) {
+	if word != "" {
+		r.Told = string(state)
 	}
-	r.Held, r.UnstableUntil = false, 0
-	return true
+}
+
+// release ends what was held of a subject that is in a state, if it is over, and reports
+// whether it was. It returns the word that is to be told now: none if one that depends on
+// others came to be again what it was.
+func (r *heldRow) release(h hold, state windsock.State) (word windsock.Word, over bool) {
+	if h.why != windsock.NoHold || !r.Held && r.UnstableUntil == 0 {
+		return "", false
+	}
+	if r.UnstableUntil > 0 || r.Told != string(state) {
+		word = windsock.Heard(state)
+	}
+	r.Held, r.HeldBy, r.UnstableUntil = false, "", 0
+	r.tell(word, state)
+	return word, true
 }
 
 // wake returns the deadline at which a subject has to be judged anew: when time alone may
 // change its state, or what is held is over.
-func (r *heldRow) wake(deadline int64, of *heldRow, now time.Time) int64 {
-	why, until := r.hold(of, now)
-	if why == windsock.NoHold || !r.Held && r.UnstableUntil == 0 || deadline != 0 && deadline < until {
+func (r *heldRow) wake(deadline int64, h hold) int64 {
+	if r.Held && h.why != windsock.NoHold {
+		r.HeldBy = h.by // it may be something else by now
+	}
+	if h.until == 0 || !r.Held && r.UnstableUntil == 0 || deadline != 0 && deadline < h.until {
 		return deadline
 	}
-	return until
+	return h.until
 }

@@ -127,7 +127,8 @@ func TestARareProbeTakesLonger(t *testing.T) {
 	})
 }
 
-// However it flaps, is maintained, and windsock is restarted: what a monitor heard last is
+// However it flaps, is maintained or silenced, depends on what fails, and windsock is
+// restarted: what a monitor heard last is
 // how the subject is, once all is quiet.
 func TestTheLastWordIsTrue(t *testing.T) { eachDB(t, theLastWordIsTrue) }
 
@@ -140,9 +141,11 @@ func theLastWordIsTrue(t *testing.T, fresh maker) {
 			s := open(t, path, c)
 			defer func() { s.Close() }()
 			flapping(t, s)
+			declare(t, s, "host", "host-1")
+			depend(t, s, "shop", "host")
 			states := []windsock.State{windsock.Running, windsock.Failed, windsock.Stopped, windsock.Starting}
 			for range 40 {
-				switch n := r.IntN(20); {
+				switch n := r.IntN(24); {
 				case n == 0:
 					s.Close()
 					c.advance(time.Duration(r.IntN(3600)) * time.Second)
@@ -159,11 +162,25 @@ func theLastWordIsTrue(t *testing.T, fresh maker) {
 						d.MaintenanceUntil = until
 						return nil
 					}))
+				case n == 3:
+					silence(t, s, windsock.SilenceSpec{Scope: "pool:east", Duration: windsock.Duration(1+r.IntN(600)) * windsock.Duration(time.Second)})
+					silence(t, s, windsock.SilenceSpec{Scope: "instance:web-1", Duration: windsock.Duration(1+r.IntN(600)) * windsock.Duration(time.Second)})
+				case n == 4:
+					for _, of := range must[[]windsock.Silence](t)(s.Silences(t.Context(), "", 100)) {
+						if err := s.EndSilence(t.Context(), of.ID); err != nil {
+							t.Fatal(err)
+						}
+					}
+				case n < 8:
+					record(t, s, instanceSaid("host-1", "m", states[r.IntN(len(states))]))
 				default:
 					record(t, s, instanceSaid("web-1", "m", states[r.IntN(len(states))]))
 				}
 				tick(t, s, c, time.Duration(r.IntN(90))*time.Second)
 			}
+			tick(t, s, c, 2*time.Hour)
+			record(t, s, instanceSaid("host-1", "m", windsock.Running))
+			tick(t, s, c, 0)
 			tick(t, s, c, 2*time.Hour)
 			tick(t, s, c, 2*time.Hour)
 			for id, state := range map[string]windsock.State{

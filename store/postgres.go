@@ -362,11 +362,7 @@ func (s *Store) beginOnServer() (*tx, error) {
 		conn.Close()
 		return nil, err
 	}
-	var heads []int64 // none, at the first start
-	t.all(&heads, `SELECT head FROM log FOR UPDATE`)
-	for _, head := range heads {
-		t.head = head
-	}
+	t.enter(`SELECT head, silenced_until FROM log FOR UPDATE`)
 	return t, nil
 }
 

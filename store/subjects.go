@@ -69,6 +69,8 @@ type deploymentRow struct {
 	Tally      string `db:"tally"`
 	Flap       string `db:"flap"`
 	Components string `db:"components"`
+	DependsOn  string `db:"depends_on"`
+	Depended   bool   `db:"depended"` // others depend on it
 	observedRow
 	heldRow
 }
@@ -86,7 +88,7 @@ type instanceRow struct {
 // fields are those of deploymentColumns.
 func (r *deploymentRow) fields() []any {
 	return append([]any{
-		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap, &r.Components,
+		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap, &r.Components, &r.DependsOn, &r.Depended,
 		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
 	}, r.heldRow.fields()...)
 }
@@ -144,7 +146,9 @@ type working struct {
 	instances     map[string]*instance
 	deploymentsOf map[string][]*deployment // by their provider's id
 	instancesOf   map[string][]*instance
-	components    map[int64]*component // written back at once
+	components    map[int64]*component       // written back at once
+	parents       map[string]windsock.Parent // as they were read
+	upstream      []string                   // deployments on which others depend, with another state now
 	conduct
 }
 
@@ -152,11 +156,11 @@ func (t *tx) work() *working {
 	return &working{
 		tx: t, deployments: map[string]*deployment{}, instances: map[string]*instance{},
 		deploymentsOf: map[string][]*deployment{}, instancesOf: map[string][]*instance{},
-		components: map[int64]*component{},
+		components: map[int64]*component{}, parents: map[string]windsock.Parent{},
 	}
 }
 
-const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components,
+const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components, depends_on, ` + depended + `,
 	state, since, reason, sources, drift, stale, suspect, deadline_at, ` + heldColumns
 
 const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
@@ -225,6 +229,9 @@ func (w *working) addDeployments(values []string, column string) {
 		return err
 	}, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column), set(values))
 	w.loadEvidence(windsock.KindDeployment, fresh, func(id string) *body { return &w.deployments[id].body })
+	for _, id := range fresh {
+		w.loadParents(w.deployments[id])
+	}
 }
 
 func (w *working) loadEvidence(kind windsock.Kind, ids []string, of func(id string) *body) {
@@ -311,7 +318,11 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 		i.of.count(as, -1)
 		i.of.count(counts, +1)
 	}
-	released := !news && i.release(&i.of.heldRow, w.now)
+	var settled windsock.Word
+	released := false
+	if !news {
+		settled, released = i.release(w.holdOf(i.of, i), v.State)
+	}
 	if news || released || flags { // mostly nothing is
 		e := i.event(windsock.InstanceState)
 		e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
@@ -320,12 +331,12 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 			i.credit(e, cause)
 			e.Word = windsock.Heard(v.State)
 			was.left(e)
-			i.withhold(e, &i.of.heldRow, i.of.flaps(), looks, w.now)
+			w.withhold(e, i.of, i, looks)
 			if i.of.phases != nil {
 				w.turn(i, e.Previous, v.State)
 			}
 		case released:
-			e.Type, e.Word = windsock.InstanceSettled, windsock.Heard(v.State)
+			e.Type, e.Word = windsock.InstanceSettled, settled
 		default:
 			i.credit(e, cause)
 			e.Type = windsock.InstanceFlags
@@ -334,7 +345,7 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 			seq = logged
 		}
 	}
-	i.DeadlineAt = i.wake(i.DeadlineAt, &i.of.heldRow, w.now)
+	i.DeadlineAt = i.wake(i.DeadlineAt, w.holdOf(i.of, i))
 	i.changed = i.changed || i.instanceRow != was
 	return seq
 }
@@ -371,13 +382,18 @@ func (w *working) roll(d *deployment) (seq int64) {
 	news, flags := d.set(state, reason, v, d.Expected, w.now)
 	d.left = d.left || news
 	e.Stale, e.Suspect = d.Stale, d.Suspect
+	var settled windsock.Word
+	released := false
+	if !news {
+		settled, released = d.release(w.holdOf(d, nil), state)
+	}
 	switch {
 	case news:
 		e.Word = windsock.Heard(state)
 		was.left(e)
-		d.withhold(e, &d.heldRow, d.flaps(), d.looks, w.now)
-	case d.release(&d.heldRow, w.now):
-		e.Type, e.Word, e.Unstable = windsock.DeploymentSettled, windsock.Heard(state), false
+		w.withhold(e, d, nil, d.looks)
+	case released:
+		e.Type, e.Word, e.Unstable = windsock.DeploymentSettled, settled, false
 	case flags:
 		e.Type = windsock.DeploymentFlags
 	default:
@@ -386,11 +402,17 @@ func (w *working) roll(d *deployment) (seq int64) {
 	if e != nil && cmp.Or(e.Word, e.Held) == windsock.FailDetected {
 		e.Instances = w.failing(d)
 	}
+	if e != nil && news && d.Depended {
+		w.upstream = append(w.upstream, d.ID)
+		if cmp.Or(e.Word, e.Held) != windsock.StartDetected {
+			e.Affected = w.dependents(d.ID)
+		}
+	}
 	if e != nil {
 		seq = w.log(e)
 	}
 	d.cause, d.looks = "", 0
-	d.DeadlineAt = d.wake(d.DeadlineAt, &d.heldRow, w.now)
+	d.DeadlineAt = d.wake(d.DeadlineAt, w.holdOf(d, nil))
 	d.changed = d.changed || d.deploymentRow != was
 	if !news {
 		return 0
@@ -470,6 +492,8 @@ func (w *working) flush() {
 	w.saveMoved()
 	w.saveInstances()
 	w.saveDeployments()
+	w.rouse(w.upstream...)
+	w.upstream = nil
 }
 
 func (w *working) saveInstances() {
@@ -479,9 +503,9 @@ func (w *working) saveInstances() {
 	for _, i := range sorted(w.instances) {
 		if i.changed {
 			w.put(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
-				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
+				edges = ?, unstable_until = ?, held = ?, held_by = ?, told = ? WHERE id = ?`,
 				i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt,
-				i.Edges, i.UnstableUntil, i.Held, i.ID)
+				i.Edges, i.UnstableUntil, i.Held, i.HeldBy, i.Told, i.ID)
 			w.due(i.DeadlineAt)
 			i.changed = false
 		}
@@ -503,9 +527,9 @@ func (w *working) saveDeployments() {
 	for _, d := range sorted(w.deployments) {
 		if d.changed {
 			w.put(`UPDATE deployments SET tally = ?, components = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
-				edges = ?, unstable_until = ?, held = ? WHERE id = ?`,
+				edges = ?, unstable_until = ?, held = ?, held_by = ?, told = ? WHERE id = ?`,
 				tallyText(d.tally), phasesText(d.phases), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt,
-				d.Edges, d.UnstableUntil, d.Held, d.ID)
+				d.Edges, d.UnstableUntil, d.Held, d.HeldBy, d.Told, d.ID)
 			w.due(d.DeadlineAt)
 			d.changed = false
 		}
