@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/willabides/kongplete"
 )
 
 func main() {
@@ -36,6 +37,7 @@ type commands struct {
 	Migrate     MigrateCmd     `cmd:"" help:"Bring the schema of a database up to date, which serve does, too."`
 	Copy        CopyCmd        `cmd:"" help:"Copy a database into an empty one, of the same or another kind."`
 	Healthcheck HealthcheckCmd `cmd:"" help:"Ask a running service whether it is ready."`
+	Completion  CompletionCmd  `cmd:"" help:"Print what has a shell complete these commands; put it where the shell reads it at its start."`
 	Version     VersionCmd     `cmd:"" help:"Say which windsock this is."`
 }
 
@@ -59,6 +61,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(stdio{out: stdout, err: stderr}),
 	)
+	kongplete.Complete(parser, kongplete.WithExitFunc(func(int) { helped = true }))
+	if helped {
+		return 0
+	}
 	asked, err := parser.Parse(args)
 	switch {
 	case helped:
