@@ -15,6 +15,7 @@ var (
 	ErrPruned       = errors.New("no longer in the log")
 	ErrUnavailable  = errors.New("storage unavailable") // nothing was stored; worth another try
 	ErrUnauthorized = errors.New("no such token")
+	ErrForbidden    = errors.New("not allowed")
 	ErrFinal        = errors.New("over already")
 )
 

@@ -44,10 +44,13 @@ func (m *model[S, V]) await(w http.ResponseWriter, r *http.Request, id string) (
 		if err != nil || m.observed(&v) == want {
 			return v, err
 		}
-		if err = m.news(ctx, head, pause); err == nil {
-			continue
-		}
+		err = m.news(ctx, head, pause)
+		gone := m.known(r.Context())
 		switch {
+		case gone != nil:
+			return none, gone
+		case err == nil:
+			continue
 		case m.Stop.Err() != nil:
 			return none, fmt.Errorf("stopping: %w", windsock.ErrUnavailable)
 		case ctx.Err() != nil:

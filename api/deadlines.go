@@ -27,9 +27,11 @@ func linger(w http.ResponseWriter, later time.Duration) {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(later + writeTime))
 }
 
-// untilStop returns a context that ends with ctx, after a while, or with s.Stop.
+// untilStop returns a context that ends with ctx, after a while, with s.Stop, or soon after
+// the caller is not known any more.
 func (s *Server) untilStop(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, after)
 	release := context.AfterFunc(s.Stop, cancel)
+	s.whileKnown(ctx, cancel)
 	return ctx, func() { release(); cancel() }
 }

@@ -111,6 +111,9 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, after int64, limit
 	if err != nil {
 		return s.pruned(err)
 	}
+	if err := s.known(r.Context()); err != nil { // no more
+		return err
+	}
 	return represent(w, r, http.StatusOK, struct {
 		Events []windsock.Event `json:"events"`
 		Next   int64            `json:"next"` // seq after which the next page begins
@@ -154,7 +157,7 @@ func (s *Server) pruned(err error) error {
 }
 
 // stream sends events as they come (server-sent events), until the client leaves, lags
-// behind what is kept, is stuck, or the server stops. The client comes back by itself
+// behind what is kept, is stuck, is known no more, or the server stops. The client comes back by itself
 // and says in Last-Event-ID how far it came.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, f windsock.EventFilter) error {
 	if _, err := s.Store.Events(r.Context(), after, 1, f); err != nil {
@@ -182,7 +185,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, f w
 		switch {
 		case err != nil:
 			return err
-		case r.Context().Err() != nil || s.Stop.Err() != nil:
+		case r.Context().Err() != nil || s.Stop.Err() != nil || s.known(r.Context()) != nil:
 			return nil
 		}
 		after = next

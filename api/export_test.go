@@ -1,6 +1,10 @@
 package api
 
-import "slices"
+import (
+	"slices"
+
+	"windsock"
+)
 
 // ProblemTypes lists the types of all problems, sorted.
 func ProblemTypes() []string {
@@ -10,4 +14,18 @@ func ProblemTypes() []string {
 	}
 	slices.Sort(types)
 	return slices.Compact(types)
+}
+
+// A Need is what a route needs of who calls.
+type Need struct {
+	Method, Path string
+	Needs        windsock.Permission
+}
+
+// Needs lists those of all routes.
+func Needs(s *Server) (all []Need) {
+	for _, rt := range s.routes() {
+		all = append(all, Need{rt.method, rt.path, rt.needs})
+	}
+	return all
 }

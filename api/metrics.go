@@ -13,6 +13,7 @@ type metrics struct {
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	detections *prometheus.CounterVec
+	refused    *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -35,7 +36,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Detections posted, by the kind of their subject and by what came of them.",
 		}, []string{"kind", "detection", "result"}),
 	}
-	reg.MustRegister(m.inFlight, m.requests, m.duration, m.detections)
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "windsock_http_refused_total",
+		Help: "Callers that were refused, by why: a token that is missing or unknown, a role or a scope that is too small.",
+	}, []string{"reason"})
+	for _, why := range []string{refusedMissing, refusedUnknown, refusedRole, refusedScope} {
+		m.refused.WithLabelValues(why)
+	}
+	reg.MustRegister(m.inFlight, m.requests, m.duration, m.detections, m.refused)
 	return m
 }
 

@@ -46,6 +46,7 @@ var faults = []fault{
 	{windsock.ErrNotFound, http.StatusNotFound, "not-found", "There is no such thing"},
 	{windsock.ErrConflict, http.StatusConflict, "conflict", "What is there contradicts the request"},
 	{windsock.ErrUnauthorized, http.StatusUnauthorized, "unauthorized", "Who asks is not known"},
+	{windsock.ErrForbidden, http.StatusForbidden, "forbidden", "Who asks may not do this"},
 	{windsock.ErrFinal, http.StatusConflict, "over", "It is over already"},
 	{windsock.ErrTooMany, http.StatusConflict, "too-many", "There are too many already"},
 	{windsock.ErrPrecondition, http.StatusPreconditionFailed, "precondition-failed", "It was changed meanwhile"},

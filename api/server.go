@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"windsock"
@@ -83,7 +84,7 @@ type Deliveries interface {
 }
 
 // Server answers HTTP requests. Every field but Software, Checker, Lister, Deliveries,
-// Pinger, Ready, Plugins, PublicURL and ID has to be set.
+// Pinger, Verifiers, Open, Ready, Plugins, PublicURL and ID has to be set.
 type Server struct {
 	Store      Store
 	Software   Software   // nil: this process keeps none
@@ -91,6 +92,8 @@ type Server struct {
 	Lister     Lister     // nil: as well
 	Deliveries Deliveries // nil: this process delivers nothing
 	Pinger     Pinger     // nil: as well
+	Verifiers  []Verifier // who know the callers; none: nobody is asked who he is
+	Open       Open       // nil: everybody is, if there are verifiers
 	Mute       bool       // this process has not the role api: it says how it is, and no more
 	Ready      []Beat     // the loops without which this process is not ready
 	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
@@ -107,6 +110,8 @@ type Server struct {
 	lot     *lot // nil: nobody is parked
 	origin  *http.CrossOriginProtection
 
+	complained atomic.Int64 // in which second a refusal was last logged
+
 	signals, deployables places // for large ones
 }
 
@@ -115,6 +120,7 @@ type handler func(http.ResponseWriter, *http.Request) error
 
 type route struct {
 	method, path string
+	needs        windsock.Permission
 	query        []string // the query parameters it takes
 	serve        handler
 }
@@ -122,72 +128,72 @@ type route struct {
 func (s *Server) routes() []route {
 	deployments, instances := s.deployments(), s.instances()
 	return []route{
-		{"POST", "/api/monitors/add", nil, s.addMonitor},
-		{"POST", "/api/monitors/remove", nil, s.removeMonitor},
-		{"GET", "/api/monitors/list", []string{"version", "limit", "after"}, s.listMonitors},
-		{"GET", "/api/monitors/{id}", nil, s.showMonitor},
-		{"POST", "/api/monitors/{id}/secret", nil, s.rotateSecret},
-		{"POST", "/api/monitors/{id}/ping", nil, s.pingMonitor},
-		{"POST", "/api/monitors/{id}/pause", nil, s.pauseMonitor},
-		{"POST", "/api/monitors/{id}/resume", nil, s.resumeMonitor},
-		{"POST", "/api/monitors/{id}/replay", nil, s.replayMonitor},
-		{"GET", "/api/monitors/{id}/deliveries", []string{"result", "event", "deployment", "instance", "since", "limit", "after"}, s.listTries},
-		{"GET", "/api/monitors/{id}/explain", []string{"event"}, s.explainEvent},
-		{"POST", "/api/monitors/deployment/{id}", nil, s.detect(windsock.KindDeployment)},
-		{"POST", "/api/monitors/deployment/instance/{id}", nil, s.detect(windsock.KindInstance)},
-		{"POST", "/api/monitors/detections", nil, s.detectMany},
+		{"POST", "/api/monitors/add", admin, nil, s.addMonitor},
+		{"POST", "/api/monitors/remove", admin, nil, s.removeMonitor},
+		{"GET", "/api/monitors/list", read, []string{"version", "limit", "after"}, s.listMonitors},
+		{"GET", "/api/monitors/{id}", read, nil, s.showMonitor},
+		{"POST", "/api/monitors/{id}/secret", admin, nil, s.rotateSecret},
+		{"POST", "/api/monitors/{id}/ping", admin, nil, s.pingMonitor},
+		{"POST", "/api/monitors/{id}/pause", admin, nil, s.pauseMonitor},
+		{"POST", "/api/monitors/{id}/resume", admin, nil, s.resumeMonitor},
+		{"POST", "/api/monitors/{id}/replay", admin, nil, s.replayMonitor},
+		{"GET", "/api/monitors/{id}/deliveries", read, []string{"result", "event", "deployment", "instance", "since", "limit", "after"}, s.listTries},
+		{"GET", "/api/monitors/{id}/explain", read, []string{"event"}, s.explainEvent},
+		{"POST", "/api/monitors/deployment/{id}", report, nil, s.detect(windsock.KindDeployment)},
+		{"POST", "/api/monitors/deployment/instance/{id}", report, nil, s.detect(windsock.KindInstance)},
+		{"POST", "/api/monitors/detections", report, nil, s.detectMany},
 
-		{"GET", "/api/deployments", []string{"state", "drift", "stale", "provider", "pool", "limit", "after"}, deployments.list},
-		{"POST", "/api/deployments", nil, deployments.create},
-		{"GET", "/api/deployments/{id}", []string{"await", "timeout"}, deployments.show},
-		{"PUT", "/api/deployments/{id}", nil, deployments.put},
-		{"PATCH", "/api/deployments/{id}", nil, deployments.patch},
-		{"DELETE", "/api/deployments/{id}", nil, deployments.remove},
-		{"GET", "/api/deployments/{id}/instances", []string{"state", "drift", "stale", "assembly", "limit", "after"}, s.listMembers(instances)},
-		{"DELETE", "/api/deployments/{id}/evidence/{source}", nil, deployments.clear},
-		{"POST", "/api/deployments/{id}/check", nil, s.checkDeployment},
-		{"GET", "/api/deployments/{id}/availability", []string{"from", "to"}, s.availability(windsock.KindDeployment)},
+		{"GET", "/api/deployments", read, []string{"state", "drift", "stale", "provider", "pool", "limit", "after"}, deployments.list},
+		{"POST", "/api/deployments", admin, nil, deployments.create},
+		{"GET", "/api/deployments/{id}", read, []string{"await", "timeout"}, deployments.show},
+		{"PUT", "/api/deployments/{id}", admin, nil, deployments.put},
+		{"PATCH", "/api/deployments/{id}", admin, nil, deployments.patch},
+		{"DELETE", "/api/deployments/{id}", admin, nil, deployments.remove},
+		{"GET", "/api/deployments/{id}/instances", read, []string{"state", "drift", "stale", "assembly", "limit", "after"}, s.listMembers(instances)},
+		{"DELETE", "/api/deployments/{id}/evidence/{source}", admin, nil, deployments.clear},
+		{"POST", "/api/deployments/{id}/check", admin, nil, s.checkDeployment},
+		{"GET", "/api/deployments/{id}/availability", read, []string{"from", "to"}, s.availability(windsock.KindDeployment)},
 
-		{"GET", "/api/instances", []string{"state", "drift", "stale", "provider", "pool", "deployment", "assembly", "limit", "after"}, instances.list},
-		{"GET", "/api/instances/{id}", []string{"await", "timeout"}, instances.show},
-		{"PUT", "/api/instances/{id}", nil, instances.put},
-		{"PATCH", "/api/instances/{id}", nil, instances.patch},
-		{"DELETE", "/api/instances/{id}", nil, instances.remove},
-		{"DELETE", "/api/instances/{id}/evidence/{source}", nil, instances.clear},
-		{"POST", "/api/instances/{id}/check", nil, s.checkInstance},
-		{"GET", "/api/instances/{id}/availability", []string{"from", "to"}, s.availability(windsock.KindInstance)},
+		{"GET", "/api/instances", read, []string{"state", "drift", "stale", "provider", "pool", "deployment", "assembly", "limit", "after"}, instances.list},
+		{"GET", "/api/instances/{id}", read, []string{"await", "timeout"}, instances.show},
+		{"PUT", "/api/instances/{id}", admin, nil, instances.put},
+		{"PATCH", "/api/instances/{id}", admin, nil, instances.patch},
+		{"DELETE", "/api/instances/{id}", admin, nil, instances.remove},
+		{"DELETE", "/api/instances/{id}/evidence/{source}", admin, nil, instances.clear},
+		{"POST", "/api/instances/{id}/check", admin, nil, s.checkInstance},
+		{"GET", "/api/instances/{id}/availability", read, []string{"from", "to"}, s.availability(windsock.KindInstance)},
 
-		{"GET", "/api/deployables", []string{"limit", "after"}, s.software(s.listDeployables)},
-		{"POST", "/api/deployables", []string{"name"}, s.software(s.addDeployable)},
-		{"GET", "/api/deployables/{id}", nil, s.software(s.showDeployable)},
-		{"DELETE", "/api/deployables/{id}", nil, s.software(s.removeDeployable)},
-		{"GET", "/api/deployments/{id}/components", []string{"state", "instance"}, s.software(s.listComponents)},
-		{"GET", "/api/deployments/{id}/components/{name}", nil, s.software(s.component(Components.Component))},
-		{"POST", "/api/deployments/{id}/components/{name}/retry", nil, s.software(s.component(Components.RetryComponent))},
-		{"POST", "/api/deployments/{id}/components/{name}/cancel", nil, s.software(s.component(Components.CancelComponent))},
-		{"GET", "/api/deployments/{id}/outputs", nil, s.software(s.showOutputs)},
-		{"POST", "/api/instances/{id}/token", nil, s.software(s.issueToken)},
-		{"GET", workPath, []string{"wait"}, s.software(s.work)},
-		{"POST", signalPath + "{token}", nil, s.software(s.signal)},
-		{"PUT", signalPath + "{token}", nil, s.software(s.signal)},
+		{"GET", "/api/deployables", read, []string{"limit", "after"}, s.software(s.listDeployables)},
+		{"POST", "/api/deployables", admin, []string{"name"}, s.software(s.addDeployable)},
+		{"GET", "/api/deployables/{id}", read, nil, s.software(s.showDeployable)},
+		{"DELETE", "/api/deployables/{id}", admin, nil, s.software(s.removeDeployable)},
+		{"GET", "/api/deployments/{id}/components", read, []string{"state", "instance"}, s.software(s.listComponents)},
+		{"GET", "/api/deployments/{id}/components/{name}", read, nil, s.software(s.component(Components.Component))},
+		{"POST", "/api/deployments/{id}/components/{name}/retry", admin, nil, s.software(s.component(Components.RetryComponent))},
+		{"POST", "/api/deployments/{id}/components/{name}/cancel", admin, nil, s.software(s.component(Components.CancelComponent))},
+		{"GET", "/api/deployments/{id}/outputs", read, nil, s.software(s.showOutputs)},
+		{"POST", "/api/instances/{id}/token", admin, nil, s.software(s.issueToken)},
+		{"GET", workPath, anyone, []string{"wait"}, s.software(s.work)},
+		{"POST", signalPath + "{token}", anyone, nil, s.software(s.signal)},
+		{"PUT", signalPath + "{token}", anyone, nil, s.software(s.signal)},
 
-		{"GET", "/api/silences", []string{"limit", "after"}, s.listSilences},
-		{"POST", "/api/silences", nil, s.addSilence},
-		{"GET", "/api/silences/{id}", nil, s.showSilence},
-		{"DELETE", "/api/silences/{id}", nil, s.endSilence},
+		{"GET", "/api/silences", read, []string{"limit", "after"}, s.listSilences},
+		{"POST", "/api/silences", admin, nil, s.addSilence},
+		{"GET", "/api/silences/{id}", read, nil, s.showSilence},
+		{"DELETE", "/api/silences/{id}", admin, nil, s.endSilence},
 
-		{"GET", "/api/providers", nil, s.listProviders},
-		{"GET", "/api/providers/{id}", nil, s.showProvider},
-		{"GET", "/api/providers/{id}/listing", []string{"limit"}, s.showListing},
-		{"GET", "/api/pools", nil, s.listPools},
-		{"GET", "/api/events", []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
+		{"GET", "/api/providers", read, nil, s.listProviders},
+		{"GET", "/api/providers/{id}", read, nil, s.showProvider},
+		{"GET", "/api/providers/{id}/listing", read, []string{"limit"}, s.showListing},
+		{"GET", "/api/pools", read, nil, s.listPools},
+		{"GET", "/api/events", read, []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
 
-		{"GET", "/api/replicas", nil, s.listReplicas},
+		{"GET", "/api/replicas", read, nil, s.listReplicas},
 
-		{"GET", "/livez", nil, s.livez},
-		{"GET", "/readyz", nil, s.readyz},
-		{"GET", "/metrics", nil, s.showMetrics()},
-		{"GET", "/openapi.yaml", nil, s.showContract},
+		{"GET", "/livez", anyone, nil, s.livez},
+		{"GET", "/readyz", anyone, nil, s.readyz},
+		{"GET", "/metrics", read, nil, s.showMetrics()},
+		{"GET", "/openapi.yaml", anyone, nil, s.showContract},
 	}
 }
 
@@ -201,7 +207,7 @@ func (s *Server) Handler() http.Handler {
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, pattern(rt.path), s.endpoint(rt))
 	}
-	lost := s.endpoint(route{method: other, path: other, serve: s.lost(mux)}).ServeHTTP
+	lost := s.endpoint(route{method: other, path: other, needs: anyone, serve: s.lost(mux)}).ServeHTTP
 	mux.NotFound(lost)
 	mux.MethodNotAllowed(lost)
 	return mux
@@ -252,6 +258,10 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) error {
 	}
 	if s.Mute && strings.HasPrefix(rt.path, "/api/") && rt.path != "/api/replicas" {
 		return errNoAPI
+	}
+	r, err := s.admit(rt, r)
+	if err != nil {
+		return err
 	}
 	if r.URL.RawQuery != "" && rt.path != other {
 		if err := checkQuery(r, rt.query); err != nil {

@@ -132,17 +132,24 @@ func (s *site) call(method, path, body string, headers ...string) answer {
 			req.Header.Set(headers[i], headers[i+1])
 		}
 	}
+	return s.send(req, body)
+}
+
+// send sends a request as it is.
+func (s *site) send(req *http.Request, body string) answer {
+	s.Helper()
+	name := req.Method + " " + req.URL.RequestURI()
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
-		s.Errorf("%s %s: %v", method, path, err)
-		return answer{T: s.T, name: method + " " + path}
+		s.Errorf("%s: %v", name, err)
+		return answer{T: s.T, name: name}
 	}
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	if err != nil {
-		s.Errorf("%s %s: %v", method, path, err)
+		s.Errorf("%s: %v", name, err)
 	}
-	a := answer{s.T, method + " " + path, resp.StatusCode, resp.Header, got}
+	a := answer{s.T, name, resp.StatusCode, resp.Header, got}
 	s.validate(req, []byte(body), a)
 	return a
 }

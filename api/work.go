@@ -115,15 +115,6 @@ func (s *Server) workTag(work windsock.Work) string {
 	return fmt.Sprintf(`"%d-%s"`, work.Revision, s.ID)
 }
 
-// bearer returns the token that a request carries.
-func bearer(r *http.Request) (windsock.Secret, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", at("Authorization", fmt.Errorf("want Bearer and the token of the instance: %w", windsock.ErrUnauthorized))
-	}
-	return windsock.Secret(token), nil
-}
-
 // publicURL is where whoever asks reaches this API.
 func (s *Server) publicURL(r *http.Request) (string, error) {
 	if s.PublicURL != "" {
