@@ -49,6 +49,23 @@ func ScopesOf(e *Event) []Scope {
 	return scopes
 }
 
+// Covers reports whether a subject lies in the scope: a deployment, or an instance of it.
+func (s Scope) Covers(of Subject, deployment, provider, pool string) bool {
+	if s == "" || s == Global {
+		return true
+	}
+	kind, id, _ := strings.Cut(string(s), ":")
+	switch kind {
+	case "provider":
+		return provider == id && id != ""
+	case "pool":
+		return pool == id && id != ""
+	case "deployment":
+		return deployment == id && id != ""
+	}
+	return of == Subject{Kind: KindInstance, ID: id} && kind == "instance"
+}
+
 // Wants reports whether an event that lies in the monitor's scope is one to call it
 // back for: it asked for such words and such subjects, and did not say so itself.
 //

@@ -230,7 +230,7 @@ func (t *tx) one(o *op) {
 		return
 	}
 	t.at(o.now)
-	o.err = t.attempt(o.do)
+	o.err = t.attempt(func(t *tx) error { return cmp.Or(o.do(t), t.keepAct(o.ctx)) })
 }
 
 // attempt runs f, of which nothing is kept when it fails.

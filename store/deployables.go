@@ -22,6 +22,7 @@ func (s *Store) AddDeployable(ctx context.Context, d windsock.Deployable) (winds
 	if err := windsock.ValidID("id", d.ID); err != nil {
 		return d, err
 	}
+	windsock.About(ctx, d.ID)
 	size := len(d.Source)
 	for name, content := range d.Files {
 		size += len(name) + len(content)

@@ -99,6 +99,7 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 			rows = []monitorRow{{ID: uuid.Must(uuid.NewV7()).String(), keyColumns: keyColumns{Headers: "{}"}}}
 		}
 		row := &rows[0]
+		windsock.About(ctx, row.ID)
 		before := *row
 		r.Made = row.take(keys, spec.Scheme)
 		seq := t.head + 1 // of the event that says so
@@ -133,6 +134,7 @@ func (s *Store) AddMonitor(ctx context.Context, spec windsock.MonitorSpec, keys 
 // RemoveMonitor ends a monitor's registration. It returns ErrConflict when an address or
 // a port is given that is not its own.
 func (s *Store) RemoveMonitor(ctx context.Context, id, address string, port int) error {
+	windsock.About(ctx, id)
 	return s.do(ctx, func(t *tx) error {
 		m, err := viewMonitor(t, id)
 		switch {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -40,6 +41,8 @@ func (t *tx) record(ops []*op) {
 			continue
 		}
 		t.at(o.now)
+		caller := windsock.PrincipalOf(o.ctx)
+		w.by, w.scope = caller.Name, caller.Scope
 		o.out = make([]windsock.Outcome, len(o.obs))
 		concerned := make([]*deployment, 0, 1)
 		for i := range o.obs {
@@ -89,7 +92,11 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 	switch obs.Subject.Kind {
 	case windsock.KindInstance:
 		i, err := w.findInstance(obs.Provider, obs.Subject.ID)
-		if out.Err = err; err != nil {
+		if err != nil {
+			out.Err = cmp.Or(w.outside(obs.Subject, obs.Subject.ID, nil), err)
+			return nil
+		}
+		if out.Err = w.outside(obs.Subject, i.ID, i.of); out.Err != nil {
 			return nil
 		}
 		out.Subject.ID, out.State = i.ID, windsock.State(i.State)
@@ -107,7 +114,11 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 		return i.of
 	default:
 		d, err := w.findDeployment(obs.Provider, obs.Subject.ID)
-		if out.Err = err; err != nil {
+		if err != nil {
+			out.Err = cmp.Or(w.outside(obs.Subject, obs.Subject.ID, nil), err)
+			return nil
+		}
+		if out.Err = w.outside(obs.Subject, d.ID, d); out.Err != nil {
 			return nil
 		}
 		out.Subject.ID, out.State = d.ID, windsock.State(d.State)
@@ -117,6 +128,22 @@ func (w *working) observe(obs *windsock.Observation, out *windsock.Outcome) *dep
 		d.cause, d.looks = obs.Source, max(d.looks, obs.Promise)
 		return d
 	}
+}
+
+// outside returns that a subject, whose id of ours it is given, does not lie in the scope of
+// the caller, if so. One that is not there does not either: he is not to learn what is.
+func (w *working) outside(named windsock.Subject, id string, of *deployment) error {
+	subject := windsock.Subject{Kind: named.Kind, ID: id}
+	if of == nil {
+		of = &deployment{}
+		if named.Kind == windsock.KindDeployment {
+			of.ID = id
+		}
+	}
+	if w.scope.Covers(subject, of.ID, of.Provider, of.Pool) {
+		return nil
+	}
+	return fmt.Errorf("%s %q does not lie in %s, on which alone this token may report: %w", named.Kind, windsock.Clip(named.ID), w.scope, windsock.ErrForbidden)
 }
 
 // apply folds an observation into the evidence, and reports whether it says anything.

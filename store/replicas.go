@@ -67,6 +67,7 @@ func (s *Store) present(ctx context.Context) error {
 	var lost []*Term
 	err := s.do(ctx, func(t *tx) error {
 		t.alive()
+		t.noteUses()
 		t.exec(`UPDATE replicas SET seen_at = ? WHERE id = ?`, t.micros, s.id)
 		lost = lost[:0]
 		for _, m := range terms {

@@ -8,7 +8,7 @@ import (
 	"windsock"
 )
 
-// Retention keeps the log, and the tries, from growing for ever. Store, Age, Events and
+// Retention keeps the log, the tries and the acts from growing for ever. Store, Age, Events and
 // Horizon are to be set.
 //
 // An event is old when it is older than Age, or when Events newer ones are there. Old
@@ -87,6 +87,9 @@ func (r *Retention) pass(ctx context.Context) error {
 		}
 	}
 	if err := r.pruneTries(ctx); err != nil {
+		return err
+	}
+	if err := r.inSteps(ctx, func() (bool, error) { return r.forgetActs(ctx) }); err != nil {
 		return err
 	}
 	if err := r.inSteps(ctx, func() (bool, error) { return r.Store.sweepGone(ctx) }); err != nil {

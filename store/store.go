@@ -50,6 +50,7 @@ type Store struct {
 	beat     atomic.Int64 // when Run last went round
 	news     broadcast    // wakes those who wait for events
 	work     waiters      // those who wait for what an instance is to run
+	tokens   tokens       // that were used lately
 
 	id         int64 // of this process
 	opened     time.Time
@@ -173,6 +174,7 @@ func (s *Store) Close() error {
 	if s.read != nil {
 		errs = append(errs, s.do(context.Background(), func(t *tx) error {
 			t.alive()
+			t.noteUses()
 			t.leave()
 			return t.err
 		}), s.read.Close())

@@ -149,6 +149,9 @@ type working struct {
 	components    map[int64]*component       // written back at once
 	parents       map[string]windsock.Parent // as they were read
 	upstream      []string                   // deployments on which others depend, with another state now
+
+	by    string         // who reports what is worked on, if he had to say who he is
+	scope windsock.Scope // on what he may
 	conduct
 }
 
@@ -328,7 +331,7 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 		e.Source, e.Reason, e.DetectedAt = v.Source, v.Reason, v.DetectedAt
 		switch {
 		case news:
-			i.credit(e, cause)
+			i.credit(e, cause, w.by)
 			e.Word = windsock.Heard(v.State)
 			was.left(e)
 			w.withhold(e, i.of, i, looks)
@@ -338,7 +341,7 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 		case released:
 			e.Type, e.Word = windsock.InstanceSettled, settled
 		default:
-			i.credit(e, cause)
+			i.credit(e, cause, w.by)
 			e.Type = windsock.InstanceFlags
 		}
 		if logged := w.log(e); news {
@@ -355,11 +358,11 @@ func (d *deployment) flaps() bool { return d.Flap == "on" }
 
 // credit names the cause as the event's source if it says what the event says, even when
 // others who say the same have the last word: the change is its doing, and it need not
-// be told.
-func (b *body) credit(e *windsock.Event, cause string) {
+// be told. By is the principal that posted it.
+func (b *body) credit(e *windsock.Event, cause, principal string) {
 	for i := range b.evidence {
 		if by := &b.evidence[i]; by.Source == cause && by.State == e.State {
-			e.Source, e.DetectedAt = by.Source, by.ObservedAt
+			e.Source, e.DetectedAt, e.By = by.Source, by.ObservedAt, principal
 			e.Reason = cmp.Or(by.Reason, e.Reason)
 		}
 	}
@@ -377,7 +380,7 @@ func (w *working) roll(d *deployment) (seq int64) {
 	if state != v.State || reason != v.Reason { // its members decide
 		e.Source, e.DetectedAt, v.Sources = windsock.RollupSource, w.now, nil
 	}
-	d.credit(e, d.cause)
+	d.credit(e, d.cause, w.by)
 	was := d.deploymentRow
 	news, flags := d.set(state, reason, v, d.Expected, w.now)
 	d.left = d.left || news
