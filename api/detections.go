@@ -49,7 +49,7 @@ func (s *Server) detect(kind windsock.Kind) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var d detection
 		out, err := s.recordOne(w, r, kind, &d)
-		s.count(kind, d, out, err)
+		s.count(r, kind, d, out, err)
 		if err != nil {
 			return err
 		}
@@ -112,9 +112,12 @@ func (s *Server) observation(ctx context.Context, d detection, subject windsock.
 	return o, err
 }
 
-// source returns who says so.
+// source returns who says so: a monitor that is known by its token, whatever it calls itself.
 func (s *Server) source(ctx context.Context, d detection) (string, error) {
+	own := windsock.PrincipalOf(ctx).MonitorID
 	switch {
+	case own != "":
+		return windsock.MonitorSource(own), nil
 	case d.MonitorID != "" && d.Source != "":
 		return "", windsock.Invalid("source", "is given by monitor_id already")
 	case d.MonitorID != "":
@@ -152,8 +155,11 @@ func recordedOf(out windsock.Outcome) recorded {
 }
 
 // count notes a detection, unless it is our fault that nothing came of it.
-func (s *Server) count(kind windsock.Kind, d detection, out windsock.Outcome, err error) {
+func (s *Server) count(r *http.Request, kind windsock.Kind, d detection, out windsock.Outcome, err error) {
 	result := unchanged
+	if errors.Is(err, windsock.ErrForbidden) {
+		s.refused(r, refusedScope, windsock.PrincipalOf(r.Context()).Name)
+	}
 	switch {
 	case err != nil && problemOf(err).Status >= http.StatusInternalServerError:
 		return
@@ -213,7 +219,7 @@ func (s *Server) detectMany(w http.ResponseWriter, r *http.Request) error {
 		places  []int // of the sound ones in the batch
 	)
 	refuse := func(i int, err error) {
-		s.count(read[i].kind(), read[i].detection, windsock.Outcome{}, err)
+		s.count(r, read[i].kind(), read[i].detection, windsock.Outcome{}, err)
 		results[i] = s.explain(r, err)
 	}
 	for i, raw := range batch {
@@ -238,7 +244,7 @@ func (s *Server) detectMany(w http.ResponseWriter, r *http.Request) error {
 				refuse(i, refusal(string(sound[j].Subject.Kind)+"_id", out.Err))
 				continue
 			}
-			s.count(sound[j].Subject.Kind, read[i].detection, out, nil)
+			s.count(r, sound[j].Subject.Kind, read[i].detection, out, nil)
 			results[i] = recordedOf(out)
 		}
 	}

@@ -110,6 +110,7 @@ func (m *model[S, V]) create(w http.ResponseWriter, r *http.Request) error {
 	if id := m.id(&spec); *id == "" {
 		*id = uuid.Must(uuid.NewV7()).String()
 	}
+	windsock.About(r.Context(), *m.id(&spec))
 	v, _, err := m.declare(r, spec, windsock.Cond{IfNoneMatch: "*"})
 	if errors.Is(err, windsock.ErrPrecondition) {
 		return at("id", errExists)

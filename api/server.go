@@ -74,6 +74,8 @@ type Store interface {
 	Monitors
 	Silences
 	Log
+	Tokens
+	Audit
 	Ping(context.Context) error                           // writes and commits something small
 	Replicas(context.Context) ([]windsock.Replica, error) // the processes that share the store
 }
@@ -189,6 +191,10 @@ func (s *Server) routes() []route {
 		{"GET", "/api/events", read, []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
 
 		{"GET", "/api/replicas", read, nil, s.listReplicas},
+		{"GET", "/api/tokens", admin, nil, s.listTokens},
+		{"POST", "/api/tokens", admin, nil, s.addToken},
+		{"DELETE", "/api/tokens/{id}", admin, nil, s.revokeToken},
+		{"GET", "/api/audit", admin, []string{"limit", "after"}, s.listActs},
 
 		{"GET", "/livez", anyone, nil, s.livez},
 		{"GET", "/readyz", anyone, nil, s.readyz},
@@ -249,7 +255,7 @@ func (s *Server) endpoint(rt route) http.Handler {
 	})
 }
 
-func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) serve(rt route, w *recorder, r *http.Request) error {
 	if s.origin.Check(r) != nil { // or any web page could post forms to a windsock on loopback
 		return errCrossOrigin
 	}
@@ -268,7 +274,7 @@ func (s *Server) serve(rt route, w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return rt.serve(w, r)
+	return s.act(rt, w, r)
 }
 
 // lost answers what no route serves.
