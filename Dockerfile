@@ -7,8 +7,8 @@
 # Any image with Go, make, a C compiler and ca-certificates.
 ARG GO_IMAGE=golang:1.26-bookworm
 
-# What both images say of themselves. All addresses: the network of the container is
-# the fence, and nobody gets in where no port is published.
+# What both images say of themselves. All addresses, so that it takes a token:
+# WINDSOCK_ADMIN_TOKEN_FILE (docs/access.md).
 FROM scratch AS settings
 ENV WINDSOCK_LISTEN=0.0.0.0:8080 WINDSOCK_DB=/data/windsock.db
 EXPOSE 8080

@@ -14,7 +14,8 @@ import (
 // A Verifier knows who carries a token. It is asked at every request, and again while one
 // lasts, so it should remember what it knows, for a second or two.
 type Verifier interface {
-	// Principal returns ErrUnauthorized when the token is none of its own, or is no longer.
+	// Principal returns ErrUnauthorized itself for a token that is none of its own, and
+	// wraps it, saying why, for one that is not valid.
 	Principal(ctx context.Context, bearer windsock.Secret) (windsock.Principal, error)
 }
 
@@ -82,8 +83,11 @@ func (s *Server) principal(ctx context.Context, token windsock.Secret) (p windso
 		if err == nil {
 			return p, nil
 		}
-		if !errors.Is(err, windsock.ErrUnauthorized) {
+		switch {
+		case !errors.Is(err, windsock.ErrUnauthorized):
 			answer = err
+		case err != windsock.ErrUnauthorized && errors.Is(answer, windsock.ErrUnauthorized):
+			answer = err // it says why
 		}
 	}
 	return windsock.Principal{}, answer

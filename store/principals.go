@@ -156,7 +156,7 @@ func (s *Store) RevokeToken(ctx context.Context, id string) error {
 // Principal returns who calls with a token of ours.
 func (s *Store) Principal(ctx context.Context, bearer windsock.Secret) (windsock.Principal, error) {
 	if !strings.HasPrefix(string(bearer), principalPrefix) {
-		return windsock.Principal{}, fmt.Errorf("this is no token of windsock: %w", windsock.ErrUnauthorized)
+		return windsock.Principal{}, windsock.ErrUnauthorized
 	}
 	token, err := s.tokenOf(ctx, sha256.Sum256([]byte(bearer)))
 	if err != nil {

@@ -27,6 +27,7 @@ type Config struct {
 	Targets     monitors.Targets
 	Origin      string
 	PublicURL   string
+	AdminToken  string // file with it
 	Providers   []ProviderConfig
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
@@ -49,6 +50,7 @@ type fileConfig struct {
 	Targets     monitors.Targets `json:"targets"`
 	Origin      string           `json:"origin"`
 	PublicURL   string           `json:"public_url"`
+	AdminToken  string           `json:"admin_token_file"`
 	Providers   []fileProvider   `json:"providers"`
 	Deployments []fileDeployment `json:"deployments"`
 }
@@ -126,7 +128,7 @@ func (f *fileConfig) checkSettings() error {
 func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
 	c := Config{
 		Listen: f.Listen, DB: f.DB, Roles: f.Roles, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets,
-		Origin: f.Origin, PublicURL: f.PublicURL,
+		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken,
 	}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {

@@ -30,6 +30,7 @@ type commands struct {
 	Check       CheckCmd       `cmd:"" help:"Look at a deployment or an instance now, as a Nagios plugin."`
 	Wait        WaitCmd        `cmd:"" help:"Wait until a deployment or an instance is in a state."`
 	Deployable  DeployableCmd  `cmd:"" help:"Look at a template of software components."`
+	Token       TokenCmd       `cmd:"" help:"Make, list and revoke the tokens of those who call."`
 	Agent       AgentCmd       `cmd:"" help:"Run on this instance the components that windsock has for it."`
 	Backup      BackupCmd      `cmd:"" help:"Copy the database, also while it is in use."`
 	Restore     RestoreCmd     `cmd:"" help:"Make a database of such a copy."`

@@ -91,7 +91,14 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}},
 	}
 
-	l, err := net.Listen("tcp", opts.Listen)
+	at, err := net.ResolveTCPAddr("tcp", opts.Listen)
+	if err != nil {
+		return err
+	}
+	if err := opts.restrict(ctx, srv, st, at); err != nil {
+		return err
+	}
+	l, err := net.ListenTCP("tcp", at)
 	if err != nil {
 		return err
 	}
@@ -99,9 +106,6 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	guard.Self = addr.AddrPort()
 	if err := st.Announce(ctx, addr.String()); err != nil {
 		return err
-	}
-	if !addr.IP.IsLoopback() {
-		log.Warn("anybody who reaches this address may report, declare and register: only instances have tokens yet", "address", addr.String())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return st.Run(ctx) })

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -30,6 +31,7 @@ type ServeCmd struct {
 	KeepEvents int64    `help:"Keep no more events than this (default ${keepevents})." placeholder:"N" env:"WINDSOCK_KEEP_EVENTS"`
 	Origin     string   `help:"Host name by which monitors that are asked know windsock (default: that of the machine)." placeholder:"HOST" env:"WINDSOCK_ORIGIN"`
 	PublicURL  string   `name:"public-url" help:"Where instances reach the API, to signal (default: where each of them asks)." placeholder:"URL" env:"WINDSOCK_PUBLIC_URL"`
+	AdminToken string   `name:"admin-token-file" help:"File with the token of an administrator, of at least 32 characters; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_ADMIN_TOKEN_FILE"`
 	Plugins    []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
 
 	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
@@ -61,6 +63,8 @@ type ServeOptions struct {
 	Targets     monitors.Targets
 	Origin      string
 	PublicURL   string // "": that at which the API is asked
+	AdminToken  string // the file with it; "": none
+	Admin       *AdminToken
 	Keep        KeepConfig
 	Providers   []ProviderConfig
 	File        bool                      // there is one
@@ -98,6 +102,9 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	if err != nil {
 		return err
 	}
+	if opts.Admin, err = ReadAdminToken(opts.AdminToken); err != nil {
+		return fmt.Errorf("the admin token: %w", err)
+	}
 	reloads := make(chan Config)
 	opts.Reloads, opts.Log = reloads, log
 
@@ -111,7 +118,7 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 		return serve(ctx, opts, func(string) { tellSystemd(ctx, log) })
 	})
 	g.Go(func() error {
-		c.reload(ctx, hangup, reloads, level, log)
+		c.reload(ctx, hangup, reloads, opts.Admin, level, log)
 		return nil
 	})
 	return g.Wait()
@@ -134,7 +141,8 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		Targets: monitors.Targets{Profile: cmp.Or(c.Targets, file.Targets.Profile), Allow: c.Allow, Deny: c.Deny},
 		Origin:  cmp.Or(c.Origin, file.Origin, hostName()),
 
-		PublicURL: cmp.Or(c.PublicURL, file.PublicURL),
+		PublicURL:  cmp.Or(c.PublicURL, file.PublicURL),
+		AdminToken: cmp.Or(c.AdminToken, file.AdminToken),
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
 			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
@@ -213,19 +221,31 @@ func logHandler(format string, w io.Writer, level slog.Leveler) (slog.Handler, e
 	return nil, windsock.Invalid("log.format", "want text or json; got %q", format)
 }
 
-// reload reads the file again at each hangup and hands on what it says, until ctx ends.
+// reload reads the token of the administrator and the file again at each hangup, and hands
+// on what that says, until ctx ends.
 // A file that is no good changes nothing. The other settings but the level of the
 // log stay what they are until the next start.
 // A file that is no good changes nothing. The address, the database, the providers and how
 // much of the log is kept stay what they are until the next start.
-func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, level *slog.LevelVar, log *slog.Logger) {
+func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, admin *AdminToken, level *slog.LevelVar, log *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
 		}
-		if c.Config == "" {
+		if admin != nil {
+			if err := admin.Read(); err != nil {
+				log.Error("admin token not read again, the one before is valid", "error", err)
+			} else {
+				log.Info("admin token read again")
+			}
+		}
+		switch {
+		case c.Config != "":
+		case admin != nil:
+			continue
+		default:
 			log.Warn("there is no file to read again: none was given at the start")
 			continue
 		}

@@ -108,7 +108,7 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.reload(ctx, hangup, reloads, level, log)
+		c.reload(ctx, hangup, reloads, nil, level, log)
 	}()
 
 	rewrite(t, path, "log: {level: debug}\ndeployments: [{id: shop}]\n")
