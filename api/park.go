@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -50,8 +51,13 @@ func (l *lot) Addr() net.Addr { return &net.TCPAddr{} }
 
 // give hands a connection back to the server, which first reads the head.
 func (l *lot) give(c net.Conn, head []byte) {
+	was := &resumed{c, head}
+	var back net.Conn = was
+	if s, is := c.(secure); is {
+		back = resumedTLS{was, s}
+	}
 	select {
-	case l.back <- &resumed{c, head}:
+	case l.back <- back:
 	case <-l.ctx.Done():
 		c.Close()
 	}
@@ -72,6 +78,26 @@ func (c *resumed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// resumedTLS is one that the server knows to be a connection of TLS.
+type resumedTLS struct {
+	*resumed
+	secure
+}
+
+type secure interface{ ConnectionState() tls.ConnectionState }
+
+// bare is c without what it was handed back in, if none of that is needed any more.
+func bare(c net.Conn) net.Conn {
+	was, did := c.(*resumed)
+	if s, is := c.(resumedTLS); is {
+		was, did = s.resumed, true
+	}
+	if did && len(was.head) == 0 {
+		return was.Conn
+	}
+	return c
+}
+
 // park takes the connection of one who has all that there is to do from the server, for
 // as long as he waits for more, and reports whether it did. If there is more the server is
 // given his request once more, without the wait.
@@ -84,9 +110,7 @@ func (s *Server) park(w http.ResponseWriter, r *http.Request, has *windsock.Work
 	if err != nil { // there is none to take, with HTTP/2
 		return false
 	}
-	if was, did := c.(*resumed); did && len(was.head) == 0 {
-		c = was.Conn
-	}
+	c = bare(c)
 	ahead, _ := rw.Reader.Peek(rw.Reader.Buffered()) // what follows, of which some is here already
 	ahead = bytes.Clone(ahead)
 	again, last, start := headOf(r), r.Close, time.Now()

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,6 +91,38 @@ func TestParkedConnectionsComeBack(t *testing.T) {
 		}
 		if _, err := p.answers.ReadByte(); err != io.EOF {
 			t.Errorf("it is not closed: %v", err)
+		}
+	})
+}
+
+// Over TLS too, which the server has to know each time a connection comes back: it makes
+// the addresses at which the instance signals.
+func TestParkedConnectionsOfTLSComeBack(t *testing.T) {
+	any := httptest.NewTLSServer(nil)
+	any.Close()
+	shown := &tls.Config{Certificates: any.TLS.Certificates}
+	synctest.Test(t, func(t *testing.T) {
+		sw := newSoftware()
+		var server *api.Server
+		srv := &http.Server{Handler: working(sw, func(s *api.Server) { server = s })}
+		go srv.Serve(server.Parked())
+		l := make(wire)
+		go srv.Serve(tls.NewListener(l, shown))
+		client, end := net.Pipe()
+		l <- end
+		conn := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+		t.Cleanup(func() { client.Close(); close(l); srv.Close() })
+		p := poll{t, conn, bufio.NewReader(conn)}
+		tag := `"1-"`
+		for range 3 {
+			time.AfterFunc(10*time.Second, sw.move)
+			p.ask(tag)
+			_, tag = p.answered(200)
+			p.ask(tag)
+			p.answered(304)
+		}
+		if want := slices.Repeat([]string{"https://windsock.example"}, 3); !slices.Equal(sw.bases, want) {
+			t.Errorf("signals go to %q, want %q", sw.bases, want)
 		}
 	})
 }

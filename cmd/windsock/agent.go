@@ -22,6 +22,7 @@ type agentSettings struct {
 	URL       string `name:"url" required:"" help:"Where windsock answers." placeholder:"URL" env:"WINDSOCK_URL"`
 	Instance  string `required:"" help:"Id of this instance." placeholder:"ID" env:"WINDSOCK_INSTANCE"`
 	TokenFile string `help:"File with the instance's token, for nobody else to read (default ${default})." placeholder:"FILE" default:"/etc/windsock/token" env:"WINDSOCK_TOKEN_FILE"`
+	trust
 }
 
 // Validate is called by kong.
@@ -47,12 +48,18 @@ func (c *AgentRunCmd) Run(ctx context.Context, io stdio) error {
 	if err != nil {
 		return err
 	}
+	transport, err := c.transport()
+	if err != nil {
+		return err
+	}
+	transport.Proxy = http.ProxyFromEnvironment
 	log := slog.New(slog.NewTextHandler(io.err, nil))
 	log.Info("agent", "version", buildVersion(), "instance", c.Instance)
 	a := &agent.Agent{
 		URL: target, Instance: c.Instance, TokenFile: c.TokenFile, Hooks: c.Hooks, State: c.State,
 		Parallel: c.Parallel, Grace: c.Grace, Log: log,
-		Client: &http.Client{ // by the proxy of the environment, if there is one
+		Client: &http.Client{
+			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}

@@ -108,16 +108,28 @@ func TestAgentUserData(t *testing.T) {
 		Files []file     `yaml:"write_files"`
 		Run   [][]string `yaml:"runcmd"`
 	}
-	text := printed(t, "--print", "--url", "https://windsock.example/", "--instance", "db: #1", "--token", "wsi_a", "--binary-url", "https://windsock.example/arm64")
+	args := []string{"--print", "--url", "https://windsock.example/", "--instance", "db: #1", "--token", "wsi_a", "--binary-url", "https://windsock.example/arm64"}
+	for _, name := range []string{"ca", "cert", "key"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--"+name+"-file", path)
+	}
+	text := printed(t, args...)
 	if !strings.HasPrefix(text, "#cloud-config\n") {
 		t.Errorf("it begins with %.20q", text)
 	}
 	if err := yaml.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	unit := printed(t, "--unit", "--url", "https://windsock.example/", "--instance", "db: #1")
+	unit := printed(t, "--unit", "--url", "https://windsock.example/", "--instance", "db: #1",
+		"--ca-file", "/etc/windsock/ca.pem", "--cert-file", "/etc/windsock/cert.pem", "--key-file", "/etc/windsock/key.pem")
 	files := []file{
 		{"/etc/windsock/token", "0600", "wsi_a\n"},
+		{"/etc/windsock/ca.pem", "0600", "ca\n"},
+		{"/etc/windsock/cert.pem", "0600", "cert\n"},
+		{"/etc/windsock/key.pem", "0600", "key\n"},
 		{"/etc/systemd/system/windsock-agent.service", "0644", unit},
 	}
 	if diff := cmp.Diff(files, got.Files); diff != "" {

@@ -51,6 +51,11 @@ func (c *AgentInstallCmd) Run(io stdio) error {
 // the agent ends (KillMode), which ends what is under way by itself.
 func (c *AgentInstallCmd) unit(tokenFile string) string {
 	command := []string{c.Binary, "agent", "--url", c.URL, "--instance", c.Instance, "--token-file", tokenFile}
+	for _, flag := range []struct{ name, file string }{{"--ca-file", c.CAFile}, {"--cert-file", c.CertFile}, {"--key-file", c.KeyFile}} {
+		if flag.file != "" {
+			command = append(command, flag.name, flag.file)
+		}
+	}
 	for i, word := range command {
 		command[i] = unitWord(word)
 	}
@@ -91,10 +96,23 @@ func (c *AgentInstallCmd) userData(token string) (string, error) {
 		WriteFiles []file     `yaml:"write_files"`
 		RunCmd     [][]string `yaml:"runcmd"`
 	}
-	data.WriteFiles = []file{
-		{instanceToken, "0600", token + "\n"},
-		{"/etc/systemd/system/" + service, "0644", c.unit(instanceToken)},
+	data.WriteFiles = []file{{instanceToken, "0600", token + "\n"}}
+	there := *c
+	for _, f := range []struct {
+		name *string
+		path string
+	}{{&there.CAFile, "/etc/windsock/ca.pem"}, {&there.CertFile, "/etc/windsock/cert.pem"}, {&there.KeyFile, "/etc/windsock/key.pem"}} {
+		if *f.name == "" {
+			continue
+		}
+		text, err := os.ReadFile(*f.name)
+		if err != nil {
+			return "", err
+		}
+		data.WriteFiles = append(data.WriteFiles, file{f.path, "0600", string(text)})
+		*f.name = f.path
 	}
+	data.WriteFiles = append(data.WriteFiles, file{"/etc/systemd/system/" + service, "0644", there.unit(instanceToken)})
 	if c.BinaryURL != "" {
 		data.RunCmd = append(data.RunCmd,
 			[]string{"curl", "-fsSL", "--retry", "10", "--retry-connrefused", "-o", c.Binary, c.BinaryURL},

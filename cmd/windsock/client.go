@@ -18,6 +18,7 @@ import (
 type client struct {
 	URL       string `name:"url" help:"Where windsock answers (default http://${listen})." placeholder:"URL" default:"http://${listen}" env:"WINDSOCK_URL"`
 	TokenFile string `help:"File with the token of who asks (default: the token in WINDSOCK_TOKEN, if any)." placeholder:"FILE" env:"WINDSOCK_TOKEN_FILE"`
+	trust
 }
 
 // subject is what the commands that ask about something have in common.
@@ -78,8 +79,13 @@ func (c *client) do(ctx context.Context, method, path string, body []byte) (*ans
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	transport, err := c.transport()
+	if err != nil {
+		return nil, err
+	}
+	transport.DisableKeepAlives = true
 	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)

@@ -28,6 +28,7 @@ type Config struct {
 	Origin      string
 	PublicURL   string
 	AdminToken  string // file with it
+	TLS         TLSConfig
 	Providers   []ProviderConfig
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
@@ -51,6 +52,7 @@ type fileConfig struct {
 	Origin      string           `json:"origin"`
 	PublicURL   string           `json:"public_url"`
 	AdminToken  string           `json:"admin_token_file"`
+	TLS         TLSConfig        `json:"tls"`
 	Providers   []fileProvider   `json:"providers"`
 	Deployments []fileDeployment `json:"deployments"`
 }
@@ -121,6 +123,9 @@ func (f *fileConfig) checkSettings() error {
 	if err := windsock.CheckRoles(f.Roles); err != nil {
 		return err
 	}
+	if err := f.TLS.check(); err != nil {
+		return err
+	}
 	return f.Keep.check()
 }
 
@@ -128,7 +133,7 @@ func (f *fileConfig) checkSettings() error {
 func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
 	c := Config{
 		Listen: f.Listen, DB: f.DB, Roles: f.Roles, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets,
-		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken,
+		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken, TLS: f.TLS,
 	}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {

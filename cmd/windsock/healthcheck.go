@@ -2,37 +2,82 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 )
 
 // HealthcheckCmd is "windsock healthcheck", made for HEALTHCHECK of an image: the
-// address is found where serve finds it, too.
+// address, and the certificate that is to be shown there, are found where serve finds
+// them, too.
 type HealthcheckCmd struct {
-	URL    string `name:"url" help:"Where the service is; default: at its address." placeholder:"URL" env:"WINDSOCK_URL"`
-	Listen string `help:"Address the service answers on." placeholder:"HOST:PORT" default:"${listen}" env:"WINDSOCK_LISTEN"`
+	URL     string `name:"url" help:"Where the service is; default: at its address." placeholder:"URL" env:"WINDSOCK_URL"`
+	Listen  string `help:"Address the service answers on." placeholder:"HOST:PORT" default:"${listen}" env:"WINDSOCK_LISTEN"`
+	TLSCert string `name:"tls-cert" help:"PEM file with the certificate of the service, if it answers over TLS; of no use with --url." placeholder:"FILE" env:"WINDSOCK_TLS_CERT"`
+	trust
 }
 
 // Run asks, and says what the answer was.
 func (c *HealthcheckCmd) Run(ctx context.Context, io stdio) error {
+	transport, err := c.transport()
+	if err != nil {
+		return err
+	}
+	transport.DisableKeepAlives = true
 	base := c.URL
-	if base == "" {
+	switch {
+	case base != "":
+	case c.TLSCert != "":
+		base = "https://" + reachable(c.Listen)
+		if err := expectOwn(transport.TLSClientConfig, c.TLSCert); err != nil {
+			return err
+		}
+	default:
 		base = "http://" + reachable(c.Listen)
 	}
-	if err := checkReady(ctx, base); err != nil {
+	if err := checkReady(ctx, base, transport); err != nil {
 		return err
 	}
 	fmt.Fprintf(io.err, "%s is ready\n", base)
 	return nil
 }
 
+// expectOwn has a client expect, at whatever address, the certificate in the file.
+func expectOwn(config *tls.Config, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return fmt.Errorf("%s holds no certificate", file)
+	}
+	own, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	config.RootCAs.AppendCertsFromPEM(text)
+	switch {
+	case len(own.DNSNames) > 0:
+		config.ServerName = strings.Replace(own.DNSNames[0], "*", "any", 1)
+	case len(own.IPAddresses) > 0:
+		config.ServerName = own.IPAddresses[0].String()
+	}
+	return nil
+}
+
 // checkReady returns why the service at base is not ready, or nil.
-func checkReady(ctx context.Context, base string) error {
+func checkReady(ctx context.Context, base string, transport http.RoundTripper) error {
 	target, err := url.JoinPath(base, "readyz")
 	if err != nil {
 		return err
@@ -44,7 +89,7 @@ func checkReady(ctx context.Context, base string) error {
 		return err
 	}
 	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)

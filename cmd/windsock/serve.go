@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,9 +101,21 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if err := opts.restrict(ctx, srv, st, at); err != nil {
 		return err
 	}
+	var cert *certificate // nil: no TLS
+	if opts.TLS.Cert != "" {
+		if cert, err = openCertificate(opts.TLS, log, reg); err != nil {
+			return err
+		}
+		signal.Notify(cert.hangup, syscall.SIGHUP)
+		defer signal.Stop(cert.hangup)
+	}
 	l, err := net.ListenTCP("tcp", at)
 	if err != nil {
 		return err
+	}
+	answers, scheme := net.Listener(l), "http"
+	if cert != nil {
+		answers, scheme = tls.NewListener(l, cert.config()), "https"
 	}
 	addr := l.Addr().(*net.TCPAddr)
 	guard.Self = addr.AddrPort()
@@ -125,12 +140,15 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	}
 	g.Go(func() error {
 		defer srv.Wait()
-		return answerOn(ctx, l, srv.Handler(), srv.Parked())
+		return answerOn(ctx, answers, srv.Handler(), srv.Parked())
 	})
-	if opts.PublicURL != "" {
+	if cert != nil {
+		g.Go(func() error { return cert.Run(ctx) })
+	}
+	if opts.PublicURL != "" && opts.TLS.ClientCA == "" {
 		g.Go(func() error { seekSelf(ctx, opts.PublicURL, st.LogID(), log); return nil })
 	}
-	log.Info("ready", "address", "http://"+l.Addr().String(), "database", store.Redacted(opts.DB), "version", buildVersion())
+	log.Info("ready", "address", scheme+"://"+l.Addr().String(), "database", store.Redacted(opts.DB), "version", buildVersion())
 	ready(l.Addr().String())
 	err = g.Wait() // the first to fail stops the others
 	log.Info("stopped")

@@ -34,6 +34,10 @@ type ServeCmd struct {
 	AdminToken string   `name:"admin-token-file" help:"File with the token of an administrator, of at least 32 characters; read again on SIGHUP." placeholder:"FILE" env:"WINDSOCK_ADMIN_TOKEN_FILE"`
 	Plugins    []string `help:"Folders whose programs an exec probe declared over HTTP may run (default: where the distributions have the monitoring plugins)." placeholder:"DIR" env:"WINDSOCK_PLUGINS"`
 
+	TLSCert     string `name:"tls-cert" help:"PEM file with a certificate, to answer over TLS; it and the others are read again when they change." placeholder:"FILE" env:"WINDSOCK_TLS_CERT"`
+	TLSKey      string `name:"tls-key" help:"PEM file with its key." placeholder:"FILE" env:"WINDSOCK_TLS_KEY"`
+	TLSClientCA string `name:"tls-client-ca" help:"PEM file with authorities; who shows no certificate of theirs is not let in." placeholder:"FILE" env:"WINDSOCK_TLS_CLIENT_CA"`
+
 	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
 	Allow   []monitors.Rule  `name:"allow-target" help:"More addresses callbacks may go to." placeholder:"CIDR[:PORT]" env:"WINDSOCK_ALLOW_TARGET"`
 	Deny    []monitors.Rule  `name:"deny-target" help:"Addresses callbacks may never go to, allowed or not." placeholder:"CIDR[:PORT]" env:"WINDSOCK_DENY_TARGET"`
@@ -65,6 +69,7 @@ type ServeOptions struct {
 	PublicURL   string // "": that at which the API is asked
 	AdminToken  string // the file with it; "": none
 	Admin       *AdminToken
+	TLS         TLSConfig
 	Keep        KeepConfig
 	Providers   []ProviderConfig
 	File        bool                      // there is one
@@ -95,6 +100,9 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	}
 	opts := c.options(file)
 	if err := windsock.CheckRoles(opts.Roles); err != nil {
+		return err
+	}
+	if err := opts.TLS.check(); err != nil {
 		return err
 	}
 	level := new(slog.LevelVar)
@@ -143,6 +151,11 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 
 		PublicURL:  cmp.Or(c.PublicURL, file.PublicURL),
 		AdminToken: cmp.Or(c.AdminToken, file.AdminToken),
+		TLS: TLSConfig{
+			Cert:     cmp.Or(c.TLSCert, file.TLS.Cert),
+			Key:      cmp.Or(c.TLSKey, file.TLS.Key),
+			ClientCA: cmp.Or(c.TLSClientCA, file.TLS.ClientCA),
+		},
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
 			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
@@ -246,7 +259,7 @@ func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<
 		case admin != nil:
 			continue
 		default:
-			log.Warn("there is no file to read again: none was given at the start")
+			log.Info("there is no file to read again: none was given at the start")
 			continue
 		}
 		file, err := c.load()
