@@ -60,7 +60,11 @@ func (s *Server) admit(rt route, r *http.Request) (*http.Request, error) {
 		s.refused(r, refusedMissing, "")
 		return r, err
 	}
+	if err := s.limits.try(r, string(token)); err != nil {
+		return r, err
+	}
 	p, err := s.principal(r.Context(), token)
+	s.limits.tried(r, string(token), err)
 	switch {
 	case errors.Is(err, windsock.ErrUnauthorized):
 		s.refused(r, refusedUnknown, "")

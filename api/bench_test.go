@@ -43,8 +43,8 @@ func (d *devnull) Header() http.Header         { return d.header }
 func (d *devnull) WriteHeader(status int)      { d.status = status }
 func (d *devnull) Write(p []byte) (int, error) { return len(p), nil }
 
-func benchmark(b *testing.B, path, body string, detections int) {
-	h := handler(instant{})
+func benchmark(b *testing.B, path, body string, detections int, changes ...func(*api.Server)) {
+	h := handler(instant{}, changes...)
 	b.ReportAllocs()
 	for b.Loop() {
 		req := httptest.NewRequest("POST", path, strings.NewReader(body))

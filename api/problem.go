@@ -29,6 +29,7 @@ var (
 	errNotReady    = errors.New("not ready")
 	errLoop        = errors.New("this is a callback of this very windsock; the monitor that it is for is registered with, or passes it on to, this address")
 	errNoSoftware  = errors.New("this process keeps no deployables and components; ask one that does")
+	errRate        = errors.New("too many requests")
 	errAwait       = errors.New("the state was not reached in time")
 )
 
@@ -60,6 +61,7 @@ var faults = []fault{
 	{errNoPath, http.StatusNotFound, "no-such-path", "There is no such path"},
 	{errMethod, http.StatusMethodNotAllowed, "method-not-allowed", "This path does not take this method"},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too-large", "The body is too large"},
+	{errRate, http.StatusTooManyRequests, "too-many-requests", "Too many requests"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media-type", "This content type is not read here"},
 	{errNoAPI, http.StatusServiceUnavailable, "no-api", "The API is elsewhere"},
 	{errNoObserver, http.StatusServiceUnavailable, "no-observer", "Nobody can look now"},
@@ -176,6 +178,10 @@ func (s *Server) fail(w *recorder, r *http.Request, err error) {
 	}
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
+	}
+	var too *tooMany
+	if errors.As(err, &too) {
+		w.Header().Set("Retry-After", too.seconds())
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="windsock"`)

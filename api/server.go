@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,23 +87,26 @@ type Deliveries interface {
 }
 
 // Server answers HTTP requests. Every field but Software, Checker, Lister, Deliveries,
-// Pinger, Verifiers, Open, Ready, Plugins, PublicURL and ID has to be set.
+// Pinger, Verifiers, Open, Rate, Proxies, Origins, Ready, Plugins, PublicURL and ID has to be set.
 type Server struct {
 	Store      Store
-	Software   Software   // nil: this process keeps none
-	Checker    Checker    // nil: this process observes nothing
-	Lister     Lister     // nil: as well
-	Deliveries Deliveries // nil: this process delivers nothing
-	Pinger     Pinger     // nil: as well
-	Verifiers  []Verifier // who know the callers; none: nobody is asked who he is
-	Open       Open       // nil: everybody is, if there are verifiers
-	Mute       bool       // this process has not the role api: it says how it is, and no more
-	Ready      []Beat     // the loops without which this process is not ready
-	Plugins    []string   // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
-	PublicURL  string     // at which instances reach the API; "": at what each of them asks
-	Contract   []byte     // openapi.yaml
-	Version    string     // of this program
-	ID         string     // of this windsock, as its own callbacks carry it; "": none does
+	Software   Software       // nil: this process keeps none
+	Checker    Checker        // nil: this process observes nothing
+	Lister     Lister         // nil: as well
+	Deliveries Deliveries     // nil: this process delivers nothing
+	Pinger     Pinger         // nil: as well
+	Verifiers  []Verifier     // who know the callers; none: nobody is asked who he is
+	Open       Open           // nil: everybody is, if there are verifiers
+	Rate       int            // requests a second of each caller, and of each address; 0: any number
+	Proxies    []netip.Prefix // that are believed when they say for whom they ask
+	Origins    []string       // of web pages that may use the API
+	Mute       bool           // this process has not the role api: it says how it is, and no more
+	Ready      []Beat         // the loops without which this process is not ready
+	Plugins    []string       // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
+	PublicURL  string         // at which instances reach the API; "": at what each of them asks
+	Contract   []byte         // openapi.yaml
+	Version    string         // of this program
+	ID         string         // of this windsock, as its own callbacks carry it; "": none does
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
@@ -111,6 +115,7 @@ type Server struct {
 	metrics *metrics
 	lot     *lot // nil: nobody is parked
 	origin  *http.CrossOriginProtection
+	limits  *limits // nil: nobody is limited
 
 	complained atomic.Int64 // in which second a refusal was last logged
 
@@ -175,9 +180,9 @@ func (s *Server) routes() []route {
 		{"POST", "/api/deployments/{id}/components/{name}/cancel", admin, nil, s.software(s.component(Components.CancelComponent))},
 		{"GET", "/api/deployments/{id}/outputs", read, nil, s.software(s.showOutputs)},
 		{"POST", "/api/instances/{id}/token", admin, nil, s.software(s.issueToken)},
-		{"GET", workPath, anyone, []string{"wait"}, s.software(s.work)},
-		{"POST", signalPath + "{token}", anyone, nil, s.software(s.signal)},
-		{"PUT", signalPath + "{token}", anyone, nil, s.software(s.signal)},
+		{"GET", workPath, anyone, []string{"wait"}, s.guarded(s.software(s.work))},
+		{"POST", signalPath + "{token}", anyone, nil, s.guarded(s.software(s.signal))},
+		{"PUT", signalPath + "{token}", anyone, nil, s.guarded(s.software(s.signal))},
 
 		{"GET", "/api/silences", read, []string{"limit", "after"}, s.listSilences},
 		{"POST", "/api/silences", admin, nil, s.addSilence},
@@ -208,15 +213,16 @@ func (s *Server) Handler() http.Handler {
 	s.metrics = newMetrics(s.Registerer)
 	s.signals, s.deployables = make(places, largeBodies), make(places, largeBodies)
 	s.origin = http.NewCrossOriginProtection()
+	s.limits = newLimits(s.Rate, s.Registerer)
 	mux := chi.NewRouter()
-	mux.Use(middleware.GetHead)
+	mux.Use(middleware.GetHead, s.addressed())
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, pattern(rt.path), s.endpoint(rt))
 	}
 	lost := s.endpoint(route{method: other, path: other, needs: anyone, serve: s.lost(mux)}).ServeHTTP
 	mux.NotFound(lost)
 	mux.MethodNotAllowed(lost)
-	return mux
+	return s.shared(mux)
 }
 
 // other is what the metrics call the methods and paths that there are not, whatever they
@@ -265,8 +271,14 @@ func (s *Server) serve(rt route, w *recorder, r *http.Request) error {
 	if s.Mute && strings.HasPrefix(rt.path, "/api/") && rt.path != "/api/replicas" {
 		return errNoAPI
 	}
+	if err := s.limits.address(w, r); err != nil {
+		return err
+	}
 	r, err := s.admit(rt, r)
 	if err != nil {
+		return err
+	}
+	if err := s.limits.caller(w, r); err != nil {
 		return err
 	}
 	if r.URL.RawQuery != "" && rt.path != other {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +30,7 @@ type Config struct {
 	PublicURL   string
 	AdminToken  string // file with it
 	TLS         TLSConfig
+	Edge        EdgeConfig
 	Providers   []ProviderConfig
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
@@ -55,6 +57,7 @@ type fileConfig struct {
 	TLS         TLSConfig        `json:"tls"`
 	Providers   []fileProvider   `json:"providers"`
 	Deployments []fileDeployment `json:"deployments"`
+	EdgeConfig
 }
 
 type fileDeployment struct {
@@ -123,7 +126,7 @@ func (f *fileConfig) checkSettings() error {
 	if err := windsock.CheckRoles(f.Roles); err != nil {
 		return err
 	}
-	if err := f.TLS.check(); err != nil {
+	if err := cmp.Or(f.TLS.check(), f.EdgeConfig.check()); err != nil {
 		return err
 	}
 	return f.Keep.check()
@@ -133,7 +136,7 @@ func (f *fileConfig) checkSettings() error {
 func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
 	c := Config{
 		Listen: f.Listen, DB: f.DB, Roles: f.Roles, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets,
-		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken, TLS: f.TLS,
+		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken, TLS: f.TLS, Edge: f.EdgeConfig,
 	}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {

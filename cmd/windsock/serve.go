@@ -90,6 +90,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	srv := &api.Server{
 		Store: st, Software: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(), Mute: !opts.has(windsock.RoleAPI),
+		Rate: opts.Edge.RateLimit, Proxies: opts.Edge.proxies(), Origins: opts.Edge.CORSOrigins,
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
 		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}},
 	}

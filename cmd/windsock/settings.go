@@ -38,6 +38,10 @@ type ServeCmd struct {
 	TLSKey      string `name:"tls-key" help:"PEM file with its key." placeholder:"FILE" env:"WINDSOCK_TLS_KEY"`
 	TLSClientCA string `name:"tls-client-ca" help:"PEM file with authorities; who shows no certificate of theirs is not let in." placeholder:"FILE" env:"WINDSOCK_TLS_CLIENT_CA"`
 
+	RateLimit      int       `help:"Requests a second that each token may make, and each address but those of loopback (default ${ratelimit})." placeholder:"N" env:"WINDSOCK_RATE_LIMIT"`
+	TrustedProxies []Network `name:"trusted-proxy" help:"Proxies whose X-Forwarded-For is believed." placeholder:"CIDR" env:"WINDSOCK_TRUSTED_PROXY"`
+	CORSOrigins    []string  `name:"cors-origin" help:"Origins of web pages that may use the API (default: none)." placeholder:"ORIGIN" env:"WINDSOCK_CORS_ORIGIN"`
+
 	Targets monitors.Profile `help:"Addresses callbacks may go to: internal (private ones, too) or strict (the Internet only; default internal)." placeholder:"PROFILE" env:"WINDSOCK_TARGETS"`
 	Allow   []monitors.Rule  `name:"allow-target" help:"More addresses callbacks may go to." placeholder:"CIDR[:PORT]" env:"WINDSOCK_ALLOW_TARGET"`
 	Deny    []monitors.Rule  `name:"deny-target" help:"Addresses callbacks may never go to, allowed or not." placeholder:"CIDR[:PORT]" env:"WINDSOCK_DENY_TARGET"`
@@ -52,7 +56,8 @@ const (
 // defaults are how the help names them.
 var defaults = kong.Vars{
 	"listen": defaultListen, "db": defaultDB,
-	"keep": defaultKeep.Age.String(), "keepevents": strconv.FormatInt(defaultKeep.Events, 10),
+	"ratelimit": strconv.Itoa(defaultRate),
+	"keep":      defaultKeep.Age.String(), "keepevents": strconv.FormatInt(defaultKeep.Events, 10),
 }
 
 // defaultPlugins are where Debian, Arch and the Red Hat family have the monitoring plugins.
@@ -70,6 +75,7 @@ type ServeOptions struct {
 	AdminToken  string // the file with it; "": none
 	Admin       *AdminToken
 	TLS         TLSConfig
+	Edge        EdgeConfig
 	Keep        KeepConfig
 	Providers   []ProviderConfig
 	File        bool                      // there is one
@@ -102,7 +108,7 @@ func (c *ServeCmd) Run(ctx context.Context, io stdio) error {
 	if err := windsock.CheckRoles(opts.Roles); err != nil {
 		return err
 	}
-	if err := opts.TLS.check(); err != nil {
+	if err := cmp.Or(opts.TLS.check(), opts.Edge.check()); err != nil {
 		return err
 	}
 	level := new(slog.LevelVar)
@@ -156,6 +162,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 			Key:      cmp.Or(c.TLSKey, file.TLS.Key),
 			ClientCA: cmp.Or(c.TLSClientCA, file.TLS.ClientCA),
 		},
+		Edge: EdgeConfig{cmp.Or(c.RateLimit, file.Edge.RateLimit, defaultRate), c.TrustedProxies, c.CORSOrigins},
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
 			Events:  cmp.Or(c.KeepEvents, file.Keep.Events),
@@ -177,6 +184,12 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 	}
 	if len(opts.Plugins) == 0 {
 		opts.Plugins = defaultPlugins
+	}
+	if len(opts.Edge.TrustedProxies) == 0 {
+		opts.Edge.TrustedProxies = file.Edge.TrustedProxies
+	}
+	if len(opts.Edge.CORSOrigins) == 0 {
+		opts.Edge.CORSOrigins = file.Edge.CORSOrigins
 	}
 	if len(opts.Targets.Allow) == 0 {
 		opts.Targets.Allow = file.Targets.Allow
