@@ -15,6 +15,7 @@ import (
 	"windsock"
 	"windsock/document"
 	"windsock/monitors"
+	"windsock/oidc"
 )
 
 // Config is what the file says.
@@ -31,6 +32,7 @@ type Config struct {
 	AdminToken  string // file with it
 	TLS         TLSConfig
 	Edge        EdgeConfig
+	OIDC        oidc.Config
 	Providers   []ProviderConfig
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
@@ -55,6 +57,7 @@ type fileConfig struct {
 	PublicURL   string           `json:"public_url"`
 	AdminToken  string           `json:"admin_token_file"`
 	TLS         TLSConfig        `json:"tls"`
+	OIDC        oidc.Config      `json:"oidc"`
 	Providers   []fileProvider   `json:"providers"`
 	Deployments []fileDeployment `json:"deployments"`
 	EdgeConfig
@@ -126,7 +129,7 @@ func (f *fileConfig) checkSettings() error {
 	if err := windsock.CheckRoles(f.Roles); err != nil {
 		return err
 	}
-	if err := cmp.Or(f.TLS.check(), f.EdgeConfig.check()); err != nil {
+	if err := cmp.Or(f.TLS.check(), f.EdgeConfig.check(), f.OIDC.Check()); err != nil {
 		return err
 	}
 	return f.Keep.check()
@@ -136,7 +139,7 @@ func (f *fileConfig) checkSettings() error {
 func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
 	c := Config{
 		Listen: f.Listen, DB: f.DB, Roles: f.Roles, Log: f.Log, Keep: f.Keep, Plugins: f.Plugins, Targets: f.Targets,
-		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken, TLS: f.TLS, Edge: f.EdgeConfig,
+		Origin: f.Origin, PublicURL: f.PublicURL, AdminToken: f.AdminToken, TLS: f.TLS, Edge: f.EdgeConfig, OIDC: f.OIDC,
 	}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -21,6 +22,7 @@ import (
 	"windsock/components"
 	"windsock/monitors"
 	"windsock/observer"
+	"windsock/oidc"
 	"windsock/store"
 )
 
@@ -99,6 +101,9 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if err != nil {
 		return err
 	}
+	if opts.OIDC.Issuer != "" {
+		opts.issuer = oidc.New(opts.OIDC, http.DefaultTransport, log)
+	}
 	if err := opts.restrict(ctx, srv, st, at); err != nil {
 		return err
 	}
@@ -143,6 +148,9 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		defer srv.Wait()
 		return answerOn(ctx, answers, srv.Handler(), srv.Parked())
 	})
+	if opts.issuer != nil {
+		g.Go(func() error { return opts.issuer.Run(ctx) })
+	}
 	if cert != nil {
 		g.Go(func() error { return cert.Run(ctx) })
 	}

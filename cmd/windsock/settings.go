@@ -16,6 +16,7 @@ import (
 
 	"windsock"
 	"windsock/monitors"
+	"windsock/oidc"
 )
 
 // ServeCmd is "windsock serve". What neither a flag nor the environment gives is taken
@@ -76,6 +77,8 @@ type ServeOptions struct {
 	Admin       *AdminToken
 	TLS         TLSConfig
 	Edge        EdgeConfig
+	OIDC        oidc.Config
+	issuer      *oidc.Verifier // of that; nil: there is none
 	Keep        KeepConfig
 	Providers   []ProviderConfig
 	File        bool                      // there is one
@@ -162,6 +165,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 			Key:      cmp.Or(c.TLSKey, file.TLS.Key),
 			ClientCA: cmp.Or(c.TLSClientCA, file.TLS.ClientCA),
 		},
+		OIDC: file.OIDC,
 		Edge: EdgeConfig{cmp.Or(c.RateLimit, file.Edge.RateLimit, defaultRate), c.TrustedProxies, c.CORSOrigins},
 		Keep: KeepConfig{
 			Age:     cmp.Or(c.Keep, file.Keep.Age),
