@@ -137,7 +137,7 @@ func (s *Server) known(ctx context.Context) error {
 func (s *Server) refused(r *http.Request, why, name string) {
 	s.metrics.refused.WithLabelValues(why).Inc()
 	if now := time.Now().Unix(); s.complained.Swap(now) != now {
-		s.Logger.Warn("refused", "why", why, "name", name, "method", r.Method, "path", loggedPath(r), "address", r.RemoteAddr)
+		s.Logger.Warn("refused", "why", why, "name", name, "method", r.Method, "path", loggedPath(r), "address", clientOf(r))
 	}
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +25,7 @@ func (s *Server) act(rt route, w *recorder, r *http.Request) error {
 		return rt.serve(w, r)
 	}
 	a := &windsock.Act{
-		At: time.Now(), Name: by, Method: r.Method, Route: rt.path, Subject: subjectIn(r), Status: http.StatusOK, Address: remote(r),
+		At: time.Now(), Name: by, Method: r.Method, Route: rt.path, Subject: subjectIn(r), Status: http.StatusOK, Address: clientOf(r).String(),
 	}
 	err := rt.serve(w, r.WithContext(windsock.WithAct(r.Context(), a)))
 	if a.Kept() {
@@ -54,15 +53,6 @@ func subjectIn(r *http.Request) string {
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// remote is the address from which a request comes.
-func remote(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return at.Addr().Unmap().String()
 }
 
 // listActs shows who did what, the newest first.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -16,6 +18,7 @@ func answerOn(ctx context.Context, l net.Listener, h http.Handler, more ...net.L
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(unshaken{}, "", 0),
 	}
 	defer srv.Close() // whatever ended it, all of them end
 	for _, l := range more {
@@ -36,4 +39,15 @@ func answerOn(ctx context.Context, l net.Listener, h http.Handler, more ...net.L
 	}
 	<-stopped
 	return nil
+}
+
+// unshaken is the log but for handshakes of TLS that failed: any stranger could fill the
+// disk with those.
+type unshaken struct{}
+
+func (unshaken) Write(line []byte) (int, error) {
+	if !bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		log.Print(string(line))
+	}
+	return len(line), nil
 }

@@ -73,12 +73,12 @@ func TestServeBelievesAnIssuer(t *testing.T) {
 		status        int
 		say           string
 	}{
-		"an admin":         {as("admin"), 201, "shop"},
-		"one who reads":    {as("read"), 403, "oidc:alice"},
-		"one of no role":   {as("cook"), 403, "no role here"},
-		"a forged token":   {as("admin")[:100] + "AAAA" + as("admin")[104:], 401, "not one of the issuer"},
-		"one without":      {"", 401, "Bearer"},
-		"one who knows it": {"Bearer wst_secret", 401, "nobody's"},
+		"an admin":        {as("admin"), 201, "shop"},
+		"one who reads":   {as("read"), 403, "oidc:alice"},
+		"one of no role":  {as("cook"), 403, "no role here"},
+		"a forged token":  {as("admin")[:100] + "AAAA" + as("admin")[104:], 401, "not one of the issuer"},
+		"one without":     {"", 401, "Bearer"},
+		"one of windsock": {"Bearer wst_secret", 401, "no such token"},
 	} {
 		if resp, body := put(c.authorization); resp.StatusCode != c.status || !strings.Contains(body, c.say) {
 			t.Errorf("%s: %s %s; want %d and %q", name, resp.Status, body, c.status, c.say)
