@@ -75,7 +75,11 @@ func (s *Server) admit(rt route, r *http.Request) (*http.Request, error) {
 		s.refused(r, refusedRole, p.Name)
 		return r, fmt.Errorf("%s has the role %s; this takes %s: %w", p.Name, p.Permission, rt.needs, windsock.ErrForbidden)
 	}
-	return r.WithContext(context.WithValue(windsock.WithPrincipal(r.Context(), p), tokenKey{}, token)), nil
+	ctx := windsock.WithPrincipal(r.Context(), p)
+	if rt.needs == read { // it may wait, and then has to be known still
+		ctx = context.WithValue(ctx, tokenKey{}, token)
+	}
+	return r.WithContext(ctx), nil
 }
 
 // principal asks the verifiers, one after the other. One that cannot tell now does not keep

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"windsock"
 	"windsock/api"
+	"windsock/store"
 )
 
 // instant is a store that takes no time.
@@ -28,6 +30,22 @@ func BenchmarkDetection(b *testing.B) {
 	benchmark(b, web1, `{"version":"1","state":"FAIL DETECTED","source":"nagios","reason":"connection refused"}`, 1)
 }
 
+// And with a token that the store knows, of a reporter with a scope.
+func BenchmarkDetectionByToken(b *testing.B) {
+	st, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "w.db"), store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	_, token, err := st.AddToken(b.Context(), windsock.TokenSpec{Name: "nagios", Role: windsock.MayReport, Scope: "deployment:shop"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := handler(instant{}, func(srv *api.Server) { srv.Verifiers = []api.Verifier{st} })
+	body := `{"version":"1","state":"FAIL DETECTED","source":"nagios","reason":"connection refused"}`
+	benchmarkOf(b, h, string(token), web1, body, 1)
+}
+
 func BenchmarkHundredDetections(b *testing.B) {
 	entry := `{"instance_id":"web-1","state":"FAIL DETECTED","source":"nagios","reason":"connection refused"}`
 	benchmark(b, "/api/monitors/detections", `{"detections":[`+strings.Repeat(entry+",", 99)+entry+`]}`, 100)
@@ -44,11 +62,17 @@ func (d *devnull) WriteHeader(status int)      { d.status = status }
 func (d *devnull) Write(p []byte) (int, error) { return len(p), nil }
 
 func benchmark(b *testing.B, path, body string, detections int, changes ...func(*api.Server)) {
-	h := handler(instant{}, changes...)
+	benchmarkOf(b, handler(instant{}, changes...), "", path, body, detections)
+}
+
+func benchmarkOf(b *testing.B, h http.Handler, token, path, body string, detections int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		req := httptest.NewRequest("POST", path, strings.NewReader(body))
 		req.Header.Set("Content-Type", jsonType)
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
 		w := &devnull{header: http.Header{}}
 		h.ServeHTTP(w, req)
 		if w.status != http.StatusOK {
