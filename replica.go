@@ -37,21 +37,16 @@ type Replica struct {
 	Address   string    `json:"address,omitempty"` // that it answers on
 	StartedAt time.Time `json:"started_at"`
 	SeenAt    time.Time `json:"seen_at"`
+	Monitors  int       `json:"monitors"` // that it calls back,
+	Probes    int       `json:"probes"`   // and instances that it looks at by their probes
 	Holds     []Holding `json:"holds"`
 }
 
-// A Holding is a lease that a replica has.
+// A Holding is a unit that is for a replica to do.
 type Holding struct {
-	Unit      string    `json:"unit"`
-	Since     time.Time `json:"since"`
-	ExpiresAt time.Time `json:"expires_at"` // unless it is renewed
+	Unit  string    `json:"unit"`
+	Since time.Time `json:"since"`
 }
-
-// The leases that there are, beside one for each role but the API's.
-const (
-	UnitClock     = "clock"     // has deadlines that passed take effect
-	UnitRetention = "retention" // deletes what is old
-)
 
 // ErrNobody is returned when what was asked for is done by another process, and none does it.
 var ErrNobody = fmt.Errorf("no process does that now: %w", ErrUnavailable)

@@ -254,7 +254,7 @@ func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target,
 	if err != nil {
 		return reply{failure: err.Error()}
 	}
-	if !d.mine() {
+	if d.era() == 0 {
 		return reply{failure: errNotMine.Error(), trace: how}
 	}
 	resp, err := transport.RoundTrip(req)

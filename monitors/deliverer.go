@@ -33,7 +33,8 @@ type Log interface {
 	// Target returns ErrNotFound when the monitor was removed.
 	Target(ctx context.Context, id string) (windsock.Target, error)
 	// SaveProgress passes over monitors that were removed, or are in a later round. It
-	// saves a cursor together with the lanes that it passes.
+	// saves a cursor together with the lanes that it passes; and nothing, if a term of ctx
+	// is over.
 	SaveProgress(ctx context.Context, progress []windsock.Progress) error
 	// PauseMonitor and ResumeMonitor leave alone what an operator paused.
 	PauseMonitor(ctx context.Context, id string, by windsock.Pause, reason string) (windsock.Monitor, error)
@@ -75,51 +76,51 @@ type Deliverer struct {
 	Source    string            // the source of every CloudEvent; default /windsock
 	Requests  int               // under way at once, to all monitors; default 512. Half as many again to those that did not answer last
 	Timeout   time.Duration     // of a request, from connecting to the end of its answer; default 10 s
-	Grace     time.Duration     // for requests under way when Run is to end; default 8 s
+	Grace     time.Duration     // for requests under way when it is not for us any more to call back; default 8 s
 	Rand      func() float64    // for jitter; default rand.Float64
-	Mine      func() bool       // whether it still is for us to call back, and for no other process; nil: always
 
-	calls  context.Context // every request's; outlives Run's by Grace
-	sends  *pool           // monitors for which a try is due
-	probes *pool           // and those of them that did not answer last
-	fills  *pool           // monitors that have to read the log for themselves
+	// Share has us call back the monitors of some units, until ctx ends; default windsock.DoAll.
+	Share func(ctx context.Context, w windsock.Worker, units ...string) error
+	Era   func() int64           // another one once a unit was lost that we did, 0 while all may be; default: none ever is
+	Heir  func(unit string) bool // whether another process goes on at once when a unit is not for us any more; default: none does
+
+	sends  *pool // monitors for which a try is due
+	probes *pool // and those of them that did not answer last
+	fills  *pool // monitors that have to read the log for themselves
 	saver  *saver
 	byTLS  transports
 	pings  atomic.Int32 // under way
-	stop   func()       // ends all calls
 
 	at      atomic.Int64 // every event up to here was handed on; the reader's
 	beat    atomic.Pointer[time.Time]
-	loaded  int64 // what the log says of monitors up to here is known from Targets
-	swept   int64 // when the idle monitors' cursors were last looked at, by the log
+	shares  map[string]*share // those whose monitors we have, by unit
+	swept   int64             // when the idle monitors' cursors were last looked at, by the log
 	sweptAt time.Time
 	index   map[windsock.Scope][]*monitor
 	reading trouble
 	filling trouble
 
-	mu   sync.RWMutex // for others than the reader, which alone changes it
-	byID map[string]*monitor
+	mu    sync.RWMutex // for others than the reader, which alone changes it
+	byID  map[string]*monitor
+	turns turns
 }
 
-// Run delivers until ctx ends. Requests under way are then given Grace to end, unless it is
-// no longer for us to call back; what was not delivered stays in the log.
+// Run delivers, to those monitors that are for us to call back, until ctx ends. Requests
+// under way are then given Grace to end, or half a second if another process goes on; what
+// was not delivered stays in the log.
 func (d *Deliverer) Run(ctx context.Context) error {
-	after := context.WithoutCancel(ctx) // what may outlive ctx for a while
-	d.calls, d.stop = context.WithCancel(after)
-	saving, stopSaving := context.WithCancel(after)
-	defer d.stop()
-	defer stopSaving()
-	d.prepare(ctx)
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	d.prepare(working)
 	defer d.Metrics.show(nil)
-	var saver sync.WaitGroup
-	saver.Go(func() { d.saver.run(saving) })
+	var wg sync.WaitGroup
+	wg.Go(func() { d.saver.run(working) })
+	wg.Go(func() { d.follow(working) })
 
-	d.follow(ctx)
+	err := d.Share(ctx, d, windsock.DelivererUnits...)
 
-	grace := time.AfterFunc(d.Grace, d.stop)
-	if !d.mine() {
-		d.stop()
-	}
+	stop()
+	wg.Wait()
 	pools := []*pool{d.sends, d.probes, d.fills}
 	for _, p := range pools {
 		p.close()
@@ -127,25 +128,11 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	for _, p := range pools {
 		p.workers.Wait()
 	}
-	grace.Stop()
-	stopSaving()
-	saver.Wait()
-	for _, m := range d.byID {
-		m.mu.Lock()
-		m.halt()
-		d.saver.mark(m)
-		m.mu.Unlock()
-	}
-	last, cancel := context.WithTimeout(after, lastSave)
-	defer cancel()
-	if err := d.saver.save(last); err != nil && d.mine() {
-		d.Logger.Error("could not save how far the monitors are; what was delivered since the last time is repeated at the next start", "error", err)
-	}
 	if t, ok := d.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 	d.byTLS.CloseIdleConnections()
-	return nil
+	return err
 }
 
 func (d *Deliverer) prepare(ctx context.Context) {
@@ -163,6 +150,9 @@ func (d *Deliverer) prepare(ctx context.Context) {
 	d.Requests = cmp.Or(d.Requests, 512)
 	d.Timeout = cmp.Or(d.Timeout, 10*time.Second)
 	d.Grace = cmp.Or(d.Grace, 8*time.Second)
+	if d.Share == nil {
+		d.Share = windsock.DoAll
+	}
 
 	d.sends = &pool{limit: d.Requests, work: func(m *monitor) bool { return d.deliver(d.sends, m) }}
 	d.probes = &pool{limit: max(d.Requests/2, 1), work: func(m *monitor) bool { return d.deliver(d.probes, m) }}
@@ -171,6 +161,8 @@ func (d *Deliverer) prepare(ctx context.Context) {
 	d.reading = trouble{logger: d.Logger, what: "reading the log"}
 	d.filling = trouble{logger: d.Logger, what: "reading the log for monitors that are behind"}
 	d.index = map[windsock.Scope][]*monitor{}
+	d.shares = map[string]*share{}
+	d.turns = newTurns()
 	d.mu.Lock()
 	d.byID = map[string]*monitor{}
 	d.mu.Unlock()
@@ -210,19 +202,17 @@ func (d *Deliverer) Delivery(monitorID string) (windsock.Delivery, bool) {
 
 // follow reads the log until ctx ends.
 func (d *Deliverer) follow(ctx context.Context) {
-	for loaded := false; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		now := time.Now()
 		d.beat.Store(&now)
-		var err error
-		if loaded {
+		err := d.turn(ctx)
+		if err == nil {
 			err = d.advance(ctx)
-		} else {
-			err = d.load(ctx)
-			loaded = err == nil
 		}
 		if errors.Is(err, windsock.ErrPruned) {
 			d.Logger.Warn("the log does not reach back to what was read last, going on where the monitors are now", "after", d.at.Load())
-			loaded, err = false, nil
+			d.turns.again(d.shares)
+			err = nil
 		}
 		if ctx.Err() != nil {
 			return
@@ -234,30 +224,11 @@ func (d *Deliverer) follow(ctx context.Context) {
 	}
 }
 
-// load takes in the monitors there are, and finds where in the log to begin: where the
-// one that is furthest behind is, but not so far back that the others would wait for it.
-func (d *Deliverer) load(ctx context.Context) error {
-	d.loaded = d.Log.Head() // before Targets, so that no change can fall between the two
-	targets, err := d.Log.Targets(ctx)
-	if err != nil {
-		return err
-	}
-	begin := d.loaded
-	for i := range targets {
-		begin = min(begin, targets[i].Cursor)
-	}
-	begin = max(begin, d.loaded-maxCatchUp)
-	d.at.Store(begin)
-	d.swept, d.sweptAt = begin, time.Now()
-	d.keepOnly(targets)
-	for i := range targets {
-		d.add(&targets[i])
-	}
-	return nil
-}
-
 // advance hands on the next page of the log, and when there is none waits for it.
 func (d *Deliverer) advance(ctx context.Context) error {
+	if len(d.shares) == 0 {
+		d.at.Store(d.Log.Head()) // it concerns nobody
+	}
 	page, err := d.Log.Events(ctx, d.at.Load(), pageSize, windsock.EventFilter{})
 	if err != nil {
 		return err
@@ -278,7 +249,7 @@ func (d *Deliverer) advance(ctx context.Context) error {
 	if len(page) == pageSize {
 		return nil
 	}
-	wait, cancel := context.WithTimeout(ctx, time.Second)
+	wait, cancel := d.turns.wait(ctx, time.Second)
 	defer cancel()
 	if err := d.Log.Wait(wait, d.at.Load()); err != nil && wait.Err() == nil {
 		return err
@@ -304,7 +275,8 @@ func (d *Deliverer) hand(e *windsock.Event) {
 
 // admit follows what the log says of the monitors themselves.
 func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
-	if e.Seq <= d.loaded {
+	s := d.shares[windsock.DelivererUnit(e.SubjectID)]
+	if s == nil || e.Seq <= s.loaded {
 		return nil
 	}
 	switch e.Type {
@@ -316,7 +288,7 @@ func (d *Deliverer) admit(ctx context.Context, e *windsock.Event) error {
 		if err != nil {
 			return fmt.Errorf("monitor %q: %w", e.SubjectID, err)
 		}
-		d.add(&target)
+		d.add(&target, s)
 	case windsock.MonitorRemoved, windsock.MonitorExpired:
 		d.remove(e.SubjectID)
 	case windsock.MonitorPaused, windsock.MonitorResumed, windsock.MonitorReplayed:
@@ -350,10 +322,10 @@ func (d *Deliverer) renew(ctx context.Context, id string, follow func(m *monitor
 }
 
 // add takes a monitor in, or its new wishes.
-func (d *Deliverer) add(t *windsock.Target) {
+func (d *Deliverer) add(t *windsock.Target, s *share) {
 	m := d.byID[t.ID]
 	if m == nil {
-		m = newMonitor(t, d.begin(t), d.wake)
+		m = newMonitor(t, s, d.begin(t, s), d.wake)
 		d.mu.Lock()
 		d.byID[t.ID] = m
 		d.mu.Unlock()
@@ -372,9 +344,9 @@ func (d *Deliverer) add(t *windsock.Target) {
 
 // begin returns up to where a monitor that is taken in reads for itself. What waits when
 // the process starts is not brought by the reader if it is coalesced.
-func (d *Deliverer) begin(t *windsock.Target) int64 {
+func (d *Deliverer) begin(t *windsock.Target, s *share) int64 {
 	if t.Backlog == windsock.Latest || t.Progress.Cursor < t.Progress.LatestTo {
-		return max(d.at.Load(), d.loaded)
+		return max(d.at.Load(), s.loaded)
 	}
 	return d.at.Load()
 }
@@ -442,7 +414,7 @@ func (d *Deliverer) lineOf(m *monitor) *pool {
 // due sees to what m has to do next, and reports whether it is to stand in line for a
 // try. m.mu is held.
 func (d *Deliverer) due(m *monitor) bool {
-	if m.gone {
+	if m.out() {
 		return false
 	}
 	if !m.filling && m.mustRead() {
@@ -459,13 +431,17 @@ func (d *Deliverer) due(m *monitor) bool {
 // deliver makes one try of the lane of m whose turn it is, or of a batch of them. It
 // reports whether m is to stand in the same line again.
 func (d *Deliverer) deliver(line *pool, m *monitor) bool {
-	ctx, cancel := context.WithTimeout(d.calls, d.Timeout)
+	ctx, cancel := context.WithTimeout(m.share.calls, d.Timeout)
 	defer cancel()
+	era := d.era()
 	m.mu.Lock()
 	m.inLine = false
-	if d.calls.Err() != nil { // nothing is sent any more
+	if era == 0 || !m.share.term.Stands() { // it is lost, or soon ours again
 		m.mu.Unlock()
-		return false
+		sleep(m.share.calls, breath/10)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return d.again(line, m)
 	}
 	if line != d.lineOf(m) {
 		d.wake(m)
@@ -476,6 +452,8 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 		m.mu.Unlock()
 		return false
 	}
+	m.share.flying.Add(1)
+	defer m.share.flying.Done()
 	if m.target.Pending() {
 		return d.ask(ctx, line, m, cancel)
 	}
@@ -499,7 +477,7 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.end(b)
-	broken := got.meaning == away && errors.Is(ctx.Err(), context.Canceled) // it was we who ended it; that says nothing of the monitor
+	broken := got.meaning == away && (errors.Is(ctx.Err(), context.Canceled) || d.era() != era) // it was we who ended it; that says nothing of the monitor
 	if len(b.items) > 0 && !broken {
 		d.Metrics.tried(got.meaning == taken, now.Sub(begun))
 		d.saver.keep(m, try)
@@ -611,7 +589,7 @@ func (d *Deliverer) fill(ctx context.Context, m *monitor) bool {
 	default:
 		m.count(events, part)
 	}
-	m.filling = m.mustRead() && !m.gone
+	m.filling = m.mustRead() && !m.out()
 	d.wake(m)
 	return m.filling
 }

@@ -23,7 +23,7 @@ func (d *Deliverer) ask(ctx context.Context, line *pool, m *monitor, cancel cont
 
 	grant, got := d.handshake(ctx, t)
 	if got.failure == "" {
-		err := d.Log.VerifyMonitor(d.calls, t.ID, grant)
+		err := d.Log.VerifyMonitor(m.share.calls, t.ID, grant)
 		if err != nil && !errors.Is(err, windsock.ErrNotFound) { // it was removed
 			d.Logger.Error("could not store that a monitor may be called", "monitor", t.ID, "error", err)
 			got.failure = "what it allows could not be stored"

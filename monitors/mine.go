@@ -6,39 +6,43 @@ import (
 	"net"
 )
 
-// Several processes may be able to call back, and one at a time does. One that was
-// suspended may not know that it is another by now. So that is asked before anything is
-// sent, and again before each byte of it: there may be long between.
+// Several processes share the monitors. One that was suspended may not know that some are
+// another's by now. So that is asked before anything is sent, and again before each byte of
+// it: there may be long between. Connections are dropped when it turned out so, as what is
+// still to be written to one may be of a request that is not ours any more.
 
 var errNotMine = errors.New("another process calls back now")
 
-// mine reports whether it still is for us to call back. If not, all calls end.
-func (d *Deliverer) mine() bool {
-	ok := d.Mine == nil || d.Mine()
-	if !ok {
-		d.stop()
+func (d *Deliverer) era() int64 {
+	if d.Era == nil {
+		return 1
 	}
-	return ok
+	return d.Era()
 }
 
-// gated has nothing sent over the connections that are made so unless it is for us.
+// gated has nothing sent over the connections that are made so once the era is another.
 func (d *Deliverer) gated(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err != nil {
+		c := &gatedConn{era: d.era(), now: d.era}
+		if c.era == 0 {
+			return nil, errNotMine
+		}
+		var err error
+		if c.Conn, err = dial(ctx, network, address); err != nil {
 			return nil, err
 		}
-		return &gatedConn{c, d.mine}, nil
+		return c, nil
 	}
 }
 
 type gatedConn struct {
 	net.Conn
-	mine func() bool
+	era int64
+	now func() int64
 }
 
 func (c *gatedConn) Write(p []byte) (int, error) {
-	if !c.mine() {
+	if c.now() != c.era {
 		return 0, errNotMine
 	}
 	return c.Conn.Write(p)

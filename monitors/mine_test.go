@@ -10,20 +10,21 @@ import (
 )
 
 // Who is told that it is another's by now sends nothing more, holds it against no monitor,
-// and does not wait for what hangs.
+// saves nothing, and does not wait for what hangs.
 func TestNothingIsSentThatIsNotOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, n := newLog(), newNetwork()
+		l, n, c := newLog(), newNetwork(), new(crew)
 		l.add("m", named("a"), "")
 		l.add("slow", named("b"), "")
 		n.at("b", hang)
-		var lost atomic.Bool
-		p := start(t, l, n, func(d *Deliverer) { d.Mine = func() bool { return !lost.Load() } })
+		p := start(t, l, n, c.joined)
+		c.begin(windsock.DelivererUnits...)
 		l.append(change("web", windsock.Failed))
 		pass(time.Second)
 		want(t, "taken", n.took("a"), []int64{3})
+		saved := l.progressOf("m")
 
-		lost.Store(true)
+		c.lost.Store(true)
 		l.append(change("web", windsock.Running))
 		pass(time.Second)
 		want(t, "taken afterwards", n.took("a"), []int64{3})
@@ -31,29 +32,38 @@ func TestNothingIsSentThatIsNotOurs(t *testing.T) {
 			t.Errorf("delivery: %+v", d)
 		}
 		begun := time.Now()
-		p.stop()
+		c.end(windsock.DelivererUnits...)
 		want(t, "it ended after", time.Since(begun), time.Duration(0))
+		p.stop()
+		want(t, "saved", l.progressOf("m"), saved)
 	})
 }
 
-// It is asked again when the connection is there, as that may have taken long.
+// It is asked again when the connection is there, as that may have taken long. That nothing
+// was sent is not the monitor's fault.
 func TestNothingIsSentOnAConnectionThatIsNotOurs(t *testing.T) {
 	r := newReceiver(t, nil)
 	l := newLog()
 	l.add("m", spec(r.URL), "")
-	var asked atomic.Int32
-	stopped := make(chan struct{})
+	var asked atomic.Int64
+	tried := make(chan struct{})
 	p := start(t, l, nil, ours, func(d *Deliverer) {
-		d.Mine = func() bool {
+		d.Era = func() int64 { // before the try, before the request, for the connection, and when that is written to
 			n := asked.Add(1)
-			if n == 2 {
-				close(stopped)
+			if n == 8 {
+				close(tried)
 			}
-			return n == 1
+			if n < 4 {
+				return 1
+			}
+			return -n
 		}
 	})
 	l.append(change("web", windsock.Failed))
-	<-stopped
+	<-tried
+	if d := p.delivery(t, "m"); d.Attempts != 0 {
+		t.Errorf("delivery: %+v", d)
+	}
 	p.stop()
 	if got := r.all(); len(got) > 0 {
 		t.Errorf("it received %v", got)

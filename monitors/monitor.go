@@ -26,6 +26,8 @@ type monitor struct {
 	id   string
 	wake func(*monitor) // called with mu held when a wait is over
 
+	share *share // that it is of
+
 	mu     sync.Mutex
 	target *windsock.Target // another one after each reload
 	gone   bool             // it was removed
@@ -96,8 +98,8 @@ type uncounted struct {
 
 // newMonitor returns a monitor as it was left. The reader has come to at and will not
 // bring what was before.
-func newMonitor(t *windsock.Target, at int64, wake func(*monitor)) *monitor {
-	m := &monitor{id: t.ID, wake: wake}
+func newMonitor(t *windsock.Target, s *share, at int64, wake func(*monitor)) *monitor {
+	m := &monitor{id: t.ID, share: s, wake: wake}
 	m.restore(t, at)
 	m.spend() // the process before may just have
 	return m
@@ -259,10 +261,14 @@ func (m *monitor) leave() {
 	}
 }
 
+// out reports whether nothing is to be done for it any more, as it was removed or is to be
+// another process's.
+func (m *monitor) out() bool { return m.gone || m.share.leaving.Load() }
+
 // offer takes an event in if the monitor wants it. The reader offers every event of its
-// scope once, in order.
+// scope, in order; it may go back, for the sake of others, and bring them again.
 func (m *monitor) offer(n *notice) {
-	if n.Seq <= max(m.cursor, m.countedTo) || !m.target.Wants(&n.Event) {
+	if n.Seq <= max(m.cursor, m.countedTo, m.read, m.lagTo) || !m.target.Wants(&n.Event) {
 		return
 	}
 	m.backlog++
@@ -418,7 +424,7 @@ func (m *monitor) tell(s windsock.Subject, seq int64) {
 // maySend reports whether something is to be sent right now. If it is only too early, it
 // will be woken in time.
 func (m *monitor) maySend() bool {
-	if !m.target.Pending() && (len(m.ready) == 0 || m.holds()) || m.flying >= m.limit() {
+	if m.out() || !m.target.Pending() && (len(m.ready) == 0 || m.holds()) || m.flying >= m.limit() {
 		return false
 	}
 	wait := max(time.Until(m.nextTryAt), m.lingers())

@@ -197,10 +197,13 @@ func TestWaitsDoNotGoByTheClockOnTheWall(t *testing.T) {
 		for _, id := range []string{"away", "lane"} {
 			eventually(t, "a failed try", func() bool { d, _ := p.Delivery(id); return d.Attempts > 0 })
 		}
+		p.mu.RLock()
+		away, lane := p.byID["away"], p.byID["lane"]
+		p.mu.RUnlock()
 		p.stop()
 		for id, at := range map[string]time.Time{
-			"away": p.byID["away"].nextTryAt,
-			"lane": p.byID["lane"].lanes[windsock.Subject{Kind: windsock.KindInstance, ID: "web"}].nextTryAt,
+			"away": away.nextTryAt,
+			"lane": lane.lanes[windsock.Subject{Kind: windsock.KindInstance, ID: "web"}].nextTryAt,
 		} {
 			if at == at.Round(0) {
 				t.Errorf("%s process: the wait of %s goes by the clock on the wall: %v", process, id, at)

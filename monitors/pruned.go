@@ -38,17 +38,3 @@ func (d *Deliverer) catchUp(ctx context.Context, m *monitor) error {
 	d.wake(m)
 	return nil
 }
-
-// keepOnly drops the monitors that are not among targets: the log no longer says that
-// they were removed.
-func (d *Deliverer) keepOnly(targets []windsock.Target) {
-	there := make(map[string]bool, len(targets))
-	for i := range targets {
-		there[targets[i].ID] = true
-	}
-	for id := range d.byID {
-		if !there[id] {
-			d.remove(id)
-		}
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type saver struct {
 	log     Log
 	at      *atomic.Int64 // how far the reader is
 	trouble trouble
+	saving  sync.Mutex // one save at a time, or an older could come later
 
 	mu     sync.Mutex
 	dirty  map[*monitor]struct{}
@@ -68,6 +70,8 @@ func (s *saver) run(ctx context.Context) {
 
 // save saves what is marked. What could not be saved stays marked.
 func (s *saver) save(ctx context.Context) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	s.mu.Lock()
 	lot := s.dirty
 	s.dirty = map[*monitor]struct{}{}
@@ -76,18 +80,26 @@ func (s *saver) save(ctx context.Context) error {
 	at := s.at.Load() // before the monitors are asked: one that then waits for nothing was offered all up to here
 	var progress []windsock.Progress
 	var of []*monitor
+	var terms []windsock.Term
 	for m := range lot {
-		p, ok := m.progress(at)
+		if !m.share.term.Stands() {
+			s.mark(m) // until it is gone, or ours again
+			continue
+		}
+		p, ok := m.progress(m.share.reach(at))
 		if !ok {
 			s.release(&p)
 			continue
 		}
 		progress, of = append(progress, p), append(of, m)
+		if !slices.Contains(terms, m.share.term) {
+			terms = append(terms, m.share.term)
+		}
 	}
 	if len(progress) == 0 {
 		return nil
 	}
-	if err := s.log.SaveProgress(ctx, progress); err != nil {
+	if err := s.log.SaveProgress(windsock.Under(ctx, terms...), progress); err != nil {
 		for i, m := range of {
 			m.unsaved(&progress[i])
 			s.mark(m)
@@ -113,6 +125,7 @@ func (s *saver) announce(ctx context.Context, m *monitor) error {
 	if !unsaid {
 		return nil
 	}
+	ctx = windsock.Under(ctx, m.share.term)
 	var err error
 	if now == "" {
 		_, err = s.log.ResumeMonitor(ctx, m.id, windsock.Recovered)

@@ -58,7 +58,12 @@ func (o *Observer) check(at windsock.Place) (looks []windsock.Look, err error) {
 		}
 	}()
 	if p := o.pollerOf(at); p != nil {
-		l, err := p.lookAt(ctx, provided(at))
+		ctx, cancel := p.under(ctx)
+		defer cancel()
+		l, err := p.poller.lookAt(ctx, provided(at))
+		if err != nil && ctx.Err() != nil {
+			return nil, errNotRunning
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -76,11 +81,11 @@ func (o *Observer) check(at windsock.Place) (looks []windsock.Look, err error) {
 
 // pollerOf returns who observes the provider of a thing; nil when nobody does here, or
 // the provider does not know the thing.
-func (o *Observer) pollerOf(at windsock.Place) *poller {
+func (o *Observer) pollerOf(at windsock.Place) *part {
 	if at.ProviderID == "" {
 		return nil
 	}
-	return o.pollers[at.Provider]
+	return o.poller(at.Provider)
 }
 
 // CheckAll looks at a deployment, the first of all, and its members, each as Check does.
@@ -107,12 +112,14 @@ func (o *Observer) checkAll(all []windsock.Place) ([]windsock.Looked, error) {
 	var g errgroup.Group
 	g.SetLimit(maxChecks)
 
-	listings := map[*poller]map[windsock.Subject]windsock.Look{}
+	listings := map[*part]map[windsock.Subject]windsock.Look{}
 	for p, things := range o.tooMany(all) {
 		looks := make(map[windsock.Subject]windsock.Look, len(things))
 		listings[p] = looks
 		g.Go(func() error {
-			p.lookAtMany(ctx, things, looks)
+			ctx, cancel := p.under(ctx)
+			defer cancel()
+			p.poller.lookAtMany(ctx, things, looks)
 			return nil
 		})
 	}
@@ -143,14 +150,14 @@ func (o *Observer) checkAll(all []windsock.Place) ([]windsock.Looked, error) {
 
 // tooMany returns the things of each provider that has too many to look at them one by
 // one.
-func (o *Observer) tooMany(all []windsock.Place) map[*poller][]windsock.Subject {
-	things := map[*poller][]windsock.Subject{}
+func (o *Observer) tooMany(all []windsock.Place) map[*part][]windsock.Subject {
+	things := map[*part][]windsock.Subject{}
 	for _, at := range all {
 		if p := o.pollerOf(at); p != nil {
 			things[p] = append(things[p], provided(at))
 		}
 	}
-	maps.DeleteFunc(things, func(_ *poller, list []windsock.Subject) bool { return len(list) <= maxSingles })
+	maps.DeleteFunc(things, func(_ *part, list []windsock.Subject) bool { return len(list) <= maxSingles })
 	return things
 }
 
@@ -161,6 +168,12 @@ func provided(at windsock.Place) windsock.Subject {
 
 // probeNow looks by the probe of an instance, and says what it saw once that is recorded.
 func (o *Observer) probeNow(ctx context.Context, instanceID string) (windsock.Look, error) {
+	p := o.parts.get(windsock.ProbesUnit(instanceID))
+	if p == nil {
+		return windsock.Look{}, errNotRunning
+	}
+	ctx, cancel := p.under(ctx)
+	defer cancel()
 	target, err := o.Model.Probe(ctx, instanceID)
 	if errors.Is(err, windsock.ErrNotFound) {
 		return windsock.Look{}, fmt.Errorf("instance %q has no probe: %w", instanceID, windsock.ErrNotFound)
@@ -170,11 +183,11 @@ func (o *Observer) probeNow(ctx context.Context, instanceID string) (windsock.Lo
 	}
 	result := o.lookOnce(ctx, target.Provider, target.Probe)
 	if ctx.Err() != nil {
-		return windsock.Look{}, ctx.Err() // it was called off, which is not to be recorded
+		return windsock.Look{}, errNotRunning // it was called off, which is not to be recorded
 	}
 	observation := observe(instanceID, &target.Probe, result)
 	observation.Need = 1
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	ctx, cancel = context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	outcomes, err := o.Model.Record(ctx, []windsock.Observation{observation})
 	if err != nil {

@@ -41,15 +41,17 @@ func (o *Observer) dryRun(provider string) (windsock.Listing, error) {
 		return windsock.Listing{}, err
 	}
 	defer o.checks.going.Done()
-	p := o.pollers[provider]
+	p := o.poller(provider)
 	if p == nil {
 		return windsock.Listing{}, fmt.Errorf("provider %q: %w", provider, windsock.ErrNotFound)
 	}
-	ctx, cancel := context.WithTimeout(run, manyLimit)
+	ended, cancel := p.under(run)
+	defer cancel()
+	ctx, cancel := context.WithTimeout(ended, manyLimit)
 	defer cancel()
 	result := make(chan windsock.Listing, 1)
 	select {
-	case p.dryRuns <- func() { result <- p.dryRun(ctx) }:
+	case p.poller.dryRuns <- func() { result <- p.poller.dryRun(ctx) }:
 	case <-ctx.Done():
 	}
 	select {
@@ -57,7 +59,7 @@ func (o *Observer) dryRun(provider string) (windsock.Listing, error) {
 		return l, nil
 	case <-ctx.Done():
 	}
-	if run.Err() != nil {
+	if ended.Err() != nil {
 		return windsock.Listing{}, errNotRunning
 	}
 	return windsock.Listing{}, fmt.Errorf("provider %q is not listed in time: %w", provider, windsock.ErrUnavailable)

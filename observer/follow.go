@@ -16,17 +16,29 @@ const (
 	longestWait = 30 * time.Second
 )
 
-// follow schedules all probes there are and then those that come, change and go, until
-// ctx ends. What fails is tried again, from where it stood.
+// follow schedules all probes there are for us and then those that come, change and go,
+// until ctx ends; and anew whenever there are other parts. What fails is tried again, from
+// where it stood.
 func (o *Observer) follow(ctx context.Context) {
 	var at int64
 	loaded, retry := false, firstRetry
 	for ctx.Err() == nil {
 		var err error
-		if loaded {
-			at, err = o.catchUp(ctx, at)
-		} else {
-			at, err = o.load(ctx)
+		reading, stop := context.WithCancel(ctx)
+		switch changed, none := o.parts.read(stop); {
+		case none:
+			loaded = false
+			<-reading.Done()
+		case changed || !loaded:
+			loaded = false
+			at, err = o.load(reading)
+		default:
+			at, err = o.catchUp(reading, at)
+		}
+		interrupted := reading.Err() != nil
+		stop()
+		if interrupted {
+			continue
 		}
 		loaded = err == nil || loaded && !errors.Is(err, windsock.ErrPruned)
 		wait := gather
@@ -41,6 +53,16 @@ func (o *Observer) follow(ctx context.Context) {
 	}
 }
 
+// read returns whether there are other parts than before, or none. When that changes stop
+// is called.
+func (ps *parts) read(stop func()) (changed, none bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	changed = ps.changed
+	ps.changed, ps.interrupt = false, stop
+	return changed, len(ps.byUnit) == 0
+}
+
 // load schedules every probe and drops those that are no more. It returns the seq that
 // the log is to be followed from.
 func (o *Observer) load(ctx context.Context) (int64, error) {
@@ -52,7 +74,9 @@ func (o *Observer) load(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		for _, t := range targets {
-			o.schedule.set(t, false, time.Now())
+			if p := o.parts.get(windsock.ProbesUnit(t.InstanceID)); p != nil {
+				o.schedule.set(t, p, false, time.Now())
+			}
 			after = t.InstanceID
 		}
 		o.changed()
@@ -101,13 +125,17 @@ func (o *Observer) catchUp(ctx context.Context, after int64) (int64, error) {
 
 // removed has a provider show again what somebody took out of the model while it is there.
 func (o *Observer) removed(e *windsock.Event) {
-	if p := o.pollers[e.Provider]; p != nil && e.Type == windsock.InstanceRemoved && e.State != windsock.Gone {
-		p.forget()
+	if p := o.poller(e.Provider); p != nil && e.Type == windsock.InstanceRemoved && e.State != windsock.Gone {
+		p.poller.forget()
 	}
 }
 
 // reload schedules the probe that an instance has now.
 func (o *Observer) reload(ctx context.Context, instanceID string) error {
+	p := o.parts.get(windsock.ProbesUnit(instanceID))
+	if p == nil {
+		return nil
+	}
 	t, err := o.Model.Probe(ctx, instanceID)
 	switch {
 	case errors.Is(err, windsock.ErrNotFound):
@@ -115,7 +143,7 @@ func (o *Observer) reload(ctx context.Context, instanceID string) error {
 	case err != nil:
 		return err
 	default:
-		o.schedule.set(t, true, time.Now())
+		o.schedule.set(t, p, true, time.Now())
 	}
 	return nil
 }

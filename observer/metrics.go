@@ -35,6 +35,13 @@ func (m *Metrics) rest() {
 	}
 }
 
+// forget has them show nothing of a provider.
+func (m *Metrics) forget(provider string) {
+	for _, v := range []*prometheus.GaugeVec{m.up, m.things, m.unknown, m.heard} {
+		v.DeletePartialMatch(prometheus.Labels{"provider": provider})
+	}
+}
+
 // NewMetrics registers the observer's metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)

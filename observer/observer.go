@@ -6,6 +6,7 @@ package observer
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,10 +67,13 @@ type Observer struct {
 	Providers  []Source                  // that are observed, beside the probes
 	SelfChecks map[string]windsock.Probe // by provider: while one fails, probes of that provider that fail say nothing
 
-	pollers    map[string]*poller // by the provider's id
+	// Share has us do some units, until ctx ends; default windsock.DoAll.
+	Share func(ctx context.Context, w windsock.Worker, units ...string) error
+
+	parts      parts
 	selfChecks map[string]*selfCheck
 	schedule   *schedule
-	samples    chan windsock.Observation
+	samples    chan sample
 	wake       chan struct{} // something is due sooner, or there is room again
 	loaded     chan struct{} // closed once all probes are scheduled
 	beat       atomic.Pointer[time.Time]
@@ -79,30 +83,31 @@ type Observer struct {
 	checks  checks
 }
 
-// Run looks until ctx ends, then returns nil once no look is under way. No fault of the
-// model ends it.
+// Run looks at what is for us to look at until ctx ends, and returns once no look is under
+// way. No fault of the model ends it.
 func (o *Observer) Run(ctx context.Context) error {
 	o.schedule = newSchedule(time.Now(), orDefault(o.Workers, 256), orDefault(o.ExecWorkers, 16))
-	o.samples = make(chan windsock.Observation, maxBatch)
+	o.samples = make(chan sample, maxBatch)
 	o.wake = make(chan struct{}, 1)
 	o.loaded = make(chan struct{})
 	o.prepareSelfChecks()
-	o.pollers = map[string]*poller{}
-	for _, s := range o.Providers {
-		o.pollers[s.ID] = newPoller(s, o.Model, o.Log, o.Metrics)
-	}
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.checks.open(ctx)
-	defer o.checks.close()
 	defer o.Metrics.rest()
+	defer o.checks.close()
 
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { o.follow(ctx) })
-	wg.Go(func() { o.record(ctx) })
-	wg.Go(func() { o.report(ctx) })
-	for _, p := range o.pollers {
-		wg.Go(func() { p.run(ctx) })
-	}
+	defer stop()
+	wg.Go(func() { o.follow(working) })
+	wg.Go(func() { o.record(working) })
+	wg.Go(func() { o.report(working) })
+	wg.Go(func() { o.lookInTime(working, &wg) })
+	return o.share(ctx)
+}
+
+// lookInTime begins every look when it is due.
+func (o *Observer) lookInTime(ctx context.Context, looks *sync.WaitGroup) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -113,7 +118,7 @@ func (o *Observer) Run(ctx context.Context) error {
 			if late > min(time.Second, time.Duration(t.probe.Interval)) {
 				o.Metrics.late.Inc()
 			}
-			wg.Go(func() { o.look(ctx, t) })
+			looks.Go(func() { o.look(t) })
 			continue
 		}
 		timer.Reset(min(wait, beatEvery))
@@ -123,7 +128,6 @@ func (o *Observer) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
-	return nil
 }
 
 // Beat is when Run last went round, which it does every second; zero before that. What
@@ -137,11 +141,12 @@ func (o *Observer) Beat() time.Time {
 
 // look looks at a target and passes on what it saw. It holds the target's place in its
 // lane until the recorder has taken that, so that a slow store slows the looks down.
-func (o *Observer) look(ctx context.Context, t *target) {
+func (o *Observer) look(t *target) {
+	ctx := t.part.ctx
 	result := o.lookOnce(ctx, t.provider, t.probe)
 	if ctx.Err() == nil && o.schedule.stands(t) { // else we stop, which says nothing of the target, or nobody asks any more
 		select {
-		case o.samples <- observe(t.id, &t.probe, result):
+		case o.samples <- sample{observe(t.id, &t.probe, result), t.part}:
 		case <-ctx.Done():
 		}
 	}
@@ -193,6 +198,12 @@ func (o *Observer) nudge() {
 	}
 }
 
+// A sample is what a look of a part saw.
+type sample struct {
+	windsock.Observation
+	part *part
+}
+
 // record hands samples to the model until ctx ends: all that came in while one Record
 // was under way go into the next. Those of a Record that fails are dropped, as the next
 // looks tell again.
@@ -200,16 +211,29 @@ func (o *Observer) record(ctx context.Context) {
 	failing := false
 	for {
 		var batch []windsock.Observation
+		var terms []windsock.Term
+		take := func(s sample) {
+			if s.part.ctx.Err() != nil {
+				return // it is not for us any more
+			}
+			batch = append(batch, s.Observation)
+			if !slices.Contains(terms, s.part.term) {
+				terms = append(terms, s.part.term)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case s := <-o.samples:
-			batch = append(make([]windsock.Observation, 0, 1+len(o.samples)), s)
+			take(s)
 		}
-		for len(batch) < cap(batch) {
-			batch = append(batch, <-o.samples) // nobody else takes them, so they are there
+		for range len(o.samples) {
+			take(<-o.samples) // nobody else takes them, so they are there
 		}
-		limited, cancel := context.WithTimeout(ctx, writeLimit)
+		if len(batch) == 0 {
+			continue
+		}
+		limited, cancel := context.WithTimeout(windsock.Under(ctx, terms...), writeLimit)
 		_, err := o.Model.Record(limited, batch) // an outcome that is an error: the instance is gone
 		cancel()
 		switch {

@@ -42,6 +42,7 @@ const shortest = windsock.Duration(time.Millisecond)
 // target is one instance that is looked at.
 type target struct {
 	id       string
+	part     *part
 	provider string
 	probe    windsock.Probe
 	due      time.Duration // since the schedule began, so that a step of the clock moves nothing
@@ -94,10 +95,13 @@ func (s *schedule) lane(p *windsock.Probe) *lane {
 
 // set schedules looks at an instance: in phase or, if that was declared just now, once
 // soon and then in phase. One that is scheduled with this probe stays as it is.
-func (s *schedule) set(d windsock.ProbeTarget, declared bool, now time.Time) {
+func (s *schedule) set(d windsock.ProbeTarget, of *part, declared bool, now time.Time) {
 	d.Probe.Interval = max(d.Probe.Interval, shortest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if of.ctx.Err() != nil {
+		return // it has ended
+	}
 	if t := s.targets[d.InstanceID]; t != nil {
 		if reflect.DeepEqual(t.probe, d.Probe) {
 			t.provider = d.Provider
@@ -111,7 +115,7 @@ func (s *schedule) set(d windsock.ProbeTarget, declared bool, now time.Time) {
 	if declared {
 		wait %= min(soon, interval)
 	}
-	t := &target{id: d.InstanceID, provider: d.Provider, probe: d.Probe, due: now.Sub(s.began) + wait, round: s.round, fresh: declared}
+	t := &target{id: d.InstanceID, part: of, provider: d.Provider, probe: d.Probe, due: now.Sub(s.began) + wait, round: s.round, fresh: declared}
 	s.targets[t.id] = t
 	heap.Push(&s.lane(&t.probe).queue, t)
 }
@@ -122,6 +126,17 @@ func (s *schedule) drop(id string) {
 	defer s.mu.Unlock()
 	if t := s.targets[id]; t != nil {
 		s.remove(t)
+	}
+}
+
+// dropPart takes the instances of a part off the schedule.
+func (s *schedule) dropPart(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.targets {
+		if t.part == p {
+			s.remove(t)
+		}
 	}
 }
 

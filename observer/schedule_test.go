@@ -86,7 +86,7 @@ func TestScheduleKeepsItsPromises(t *testing.T) {
 				if r.IntN(2) == 0 {
 					p.Type = windsock.ProbeExec
 				}
-				s.set(windsock.ProbeTarget{InstanceID: id, Probe: p}, r.IntN(2) == 0, now)
+				s.set(windsock.ProbeTarget{InstanceID: id, Probe: p}, &part{ctx: t.Context()}, r.IntN(2) == 0, now)
 				here[id] = true
 			case 1:
 				s.drop(id)
@@ -144,10 +144,10 @@ func TestMemoryOfATarget(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	s := newSchedule(time.Now(), 1, 1)
+	s, of := newSchedule(time.Now(), 1, 1), &part{ctx: t.Context()}
 	for i := range n {
 		id := fmt.Sprintf("deployment-%d.instance-%d", i%100, i)
-		s.set(windsock.ProbeTarget{InstanceID: id, Probe: every(10*time.Second, fmt.Sprintf("10.0.%d.%d:8080", i/250, i%250))}, false, time.Now())
+		s.set(windsock.ProbeTarget{InstanceID: id, Probe: every(10*time.Second, fmt.Sprintf("10.0.%d.%d:8080", i/250, i%250))}, of, false, time.Now())
 	}
 	each := (heap() - before) / n
 	t.Logf("%d bytes", each)

@@ -48,7 +48,11 @@ func (c *selfCheck) result(ctx context.Context) probe.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if since := time.Since(c.at); c.at.IsZero() || since >= selfCheckLasts {
-		c.seen, c.at = c.look(ctx), time.Now()
+		seen := c.look(ctx)
+		if ctx.Err() != nil {
+			return seen // it was broken off, which says nothing to others
+		}
+		c.seen, c.at = seen, time.Now()
 	}
 	return c.seen
 }

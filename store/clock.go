@@ -19,14 +19,15 @@ const (
 // dueAtOnce is how many passed deadlines are settled in one transaction.
 const dueAtOnce = 1000
 
-// Run has passed deadlines take effect while no other process does, and keeps the leases
-// of this one, until ctx ends and they are given up. It returns nil.
+// Run has passed deadlines take effect while no other process does, and takes, keeps and
+// gives up the leases of this one, until ctx ends and it has none. It returns nil.
 func (s *Store) Run(ctx context.Context) error {
 	present, leave := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { s.watch(present) })
 	wg.Go(func() { s.attend(present) })
-	err := s.Lead(ctx, windsock.UnitClock, func(ctx context.Context, _ *Term) error { return s.clock(ctx) })
+	wg.Go(func() { s.share(present) })
+	err := s.Lead(ctx, windsock.UnitClock, s.clock)
 	for left := s.terms.left.wait(); len(s.held()) > 0; left = s.terms.left.wait() {
 		<-left
 	}

@@ -210,8 +210,9 @@ type tx struct {
 	head   int64     // seq of the newest event,
 	headAt int64     // and when it was, if it is of this transaction
 	events []windsock.EventType
-	after  []func() // what follows once it is committed
-	dirty  bool     // something was written
+	after  []func()         // what follows once it is committed
+	dirty  bool             // something was written
+	fences map[string]int64 // of what this process holds; nil: not read yet
 
 	deadline int64 // the first that was written; 0: none
 	err      error
@@ -249,6 +250,7 @@ func (t *tx) attempt(f func(*tx) error) error {
 		err = unavailable(t.err)
 	}
 	t.err, t.head, t.headAt, t.events, t.after, t.dirty = nil, head, headAt, t.events[:events], t.after[:after], dirty
+	t.fences = nil
 	t.run(`ROLLBACK TO op`)
 	t.run(`RELEASE op`)
 	return err

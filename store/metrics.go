@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -167,25 +166,29 @@ func (c logSize) Collect(ch chan<- prometheus.Metric) {
 
 // tells reports whether it is this process that shows what all would show alike: whoever
 // adds up all processes is to count it once.
-func (s *Store) tells() bool { return s.alone() || s.holds(windsock.UnitClock) }
+func (s *Store) tells() bool { return s.alone() || s.Holds(windsock.UnitClock) }
 
-// leases collects what this process holds, of what it would.
+// leases collects how much of what processes share is this one's.
 type leases struct{ *Store }
 
-var leaseDesc = prometheus.NewDesc("windsock_lease_held",
-	"1 if this process does what only one does at a time, 0 if it waits to.", []string{"unit"}, nil)
+var leaseDesc = prometheus.NewDesc("windsock_units_held",
+	"What this process does of what processes share: shares of the monitors (deliverer) and of the probes, providers, and what only one does at a time.", []string{"group"}, nil)
 
 func (leases) Describe(ch chan<- *prometheus.Desc) { ch <- leaseDesc }
 
 func (c leases) Collect(ch chan<- prometheus.Metric) {
+	held := map[string]float64{}
 	c.terms.mu.Lock()
-	units := maps.Clone(c.terms.units)
-	c.terms.mu.Unlock()
-	for unit := range units {
-		held := 0.0
-		if c.holds(unit) {
-			held = 1
+	for _, l := range c.terms.lots {
+		for _, unit := range l.units {
+			held[windsock.UnitGroup(unit)] += 0
 		}
-		ch <- prometheus.MustNewConstMetric(leaseDesc, prometheus.GaugeValue, held, unit)
+	}
+	for unit := range c.terms.held {
+		held[windsock.UnitGroup(unit)]++
+	}
+	c.terms.mu.Unlock()
+	for group, n := range held {
+		ch <- prometheus.MustNewConstMetric(leaseDesc, prometheus.GaugeValue, n, group)
 	}
 }

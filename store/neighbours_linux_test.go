@@ -25,6 +25,7 @@ func TestALeaseOfWhoIsGoneIsTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "w.db")
 		a, b := process(t, path), process(t, path)
+		grasp(t, a)
 		ofA, _ := lead(t, a, "x")
 		begins(t, ofA)
 		run(t, b)

@@ -28,7 +28,15 @@ const providerViews = `SELECT id, kind, complete_at, watched, blind, last_error,
 
 // SaveProvider keeps how the observation of a provider goes. With a listing that is
 // complete one that was lost is back.
+//
+// What is static is looked at by all that share the probes: each keeps how its part goes.
 func (s *Store) SaveProvider(ctx context.Context, p windsock.ProviderStatus) error {
+	if p.ID == static {
+		return s.do(ctx, func(t *tx) error {
+			t.exec(`UPDATE replicas SET probes = ? WHERE id = ?`, jsonText(p), s.id)
+			return t.err
+		})
+	}
 	return s.do(ctx, func(t *tx) error {
 		var rows []providerRow
 		t.all(&rows, providerViews+` WHERE id = ?`, p.ID)
@@ -62,6 +70,29 @@ func (s *Store) SaveProvider(ctx context.Context, p windsock.ProviderStatus) err
 	})
 }
 
+// static is the provider of what is looked at by probes alone.
+const static = "static"
+
+// staticStatus is how all looks by probes go, if anybody makes any.
+func (s *Store) staticStatus(rows []replicaRow) (all windsock.ProviderStatus, ok bool) {
+	for i := range rows {
+		one, makes := rows[i].looks()
+		if !makes || rows[i].ID != s.id && !s.there(rows[i].ID) {
+			continue
+		}
+		if !ok {
+			all, ok = one, true
+			continue
+		}
+		all.Watched, all.Blind = all.Watched+one.Watched, all.Blind+one.Blind
+		all.LastError = cmp.Or(all.LastError, one.LastError)
+		if all.CompleteAt.IsZero() || !one.CompleteAt.IsZero() && one.CompleteAt.Before(all.CompleteAt) {
+			all.CompleteAt = one.CompleteAt
+		}
+	}
+	return all, ok
+}
+
 // lose has the providers be lost that were not listed for too long.
 func (t *tx) lose() {
 	var rows []providerRow
@@ -82,7 +113,9 @@ func micros64(d windsock.Duration) int64 { return time.Duration(d).Microseconds(
 // Providers returns how the observation of every provider goes.
 func (s *Store) Providers(ctx context.Context) ([]windsock.ProviderStatus, error) {
 	var rows []providerRow
-	err := reader{ctx, s.read}.query(&rows, providerViews+` ORDER BY id`)
+	var replicas []replicaRow
+	r := reader{ctx, s.read}
+	err := cmp.Or(r.query(&rows, providerViews+` ORDER BY id`), r.query(&replicas, replicaViews))
 	list := make([]windsock.ProviderStatus, len(rows))
 	for i, r := range rows {
 		list[i] = windsock.ProviderStatus{
@@ -90,6 +123,10 @@ func (s *Store) Providers(ctx context.Context) ([]windsock.ProviderStatus, error
 			Every: windsock.Duration(r.Every) * windsock.Duration(time.Microsecond), Took: windsock.Duration(r.Took) * windsock.Duration(time.Microsecond),
 			Deployments: r.Deployments, Instances: r.Instances, Lost: r.Lost,
 		}
+	}
+	if all, ok := s.staticStatus(replicas); ok {
+		at, _ := slices.BinarySearchFunc(list, all.ID, func(p windsock.ProviderStatus, id string) int { return cmp.Compare(p.ID, id) })
+		list = slices.Insert(list, at, all)
 	}
 	return list, err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,11 +61,16 @@ func (s *Store) Ask(ctx context.Context, unit, question string) (answer string, 
 
 // atWork returns the fence of who holds the lease of a unit and is there; 0: nobody.
 func (s *Store) atWork(ctx context.Context, unit string) (fence int64, err error) {
-	l, err := s.lease(ctx, unit)
-	if err != nil || l.Holder == 0 || l.Holder != s.id && !s.there(l.Holder) {
+	var rows []leaseRow
+	if err := (reader{ctx, s.read}).query(&rows, unitViews+` WHERE name = ?`, unit); err != nil {
 		return 0, err
 	}
-	return l.Fence, nil
+	for _, l := range rows {
+		if l.Holder == s.id || l.Holder != 0 && s.there(l.Holder) {
+			fence = l.Fence
+		}
+	}
+	return fence, nil
 }
 
 // await waits for the answer to a question.
@@ -100,14 +106,14 @@ func (s *Store) await(ctx context.Context, id int64, unit string, until time.Tim
 	return "", context.DeadlineExceeded
 }
 
-// Answer has what others ask the holder of a unit, which this process is by the term m,
-// answered until ctx ends, each question by itself. No answer is empty.
-func (s *Store) Answer(ctx context.Context, m *Term, answer func(ctx context.Context, question string) string) error {
+// Answer has what others ask of the units that this process holds answered until ctx ends,
+// each question by itself. No answer is empty.
+func (s *Store) Answer(ctx context.Context, answer func(ctx context.Context, question string) string) error {
 	var under sync.WaitGroup
 	defer under.Wait()
 	for ctx.Err() == nil {
 		moved := s.moved.wait()
-		asked, err := s.takeQuestions(ctx, m)
+		asked, err := s.takeQuestions(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.Logger.Warn("what other processes ask cannot be read", "error", err)
 		}
@@ -123,22 +129,35 @@ func (s *Store) Answer(ctx context.Context, m *Term, answer func(ctx context.Con
 }
 
 type question struct {
-	ID   int64  `db:"id"`
-	Body string `db:"body"`
+	ID    int64  `db:"id"`
+	Unit  string `db:"name"`
+	Body  string `db:"body"`
+	Taken int64  `db:"taken"`
 }
 
-// takeQuestions returns those that nobody works on.
-func (s *Store) takeQuestions(ctx context.Context, m *Term) (list []question, err error) {
-	const open = ` FROM questions WHERE name = ? AND taken <> ? AND answer = ''`
-	var waiting bool
-	if err := s.read.GetContext(ctx, &waiting, `SELECT EXISTS (SELECT 1`+open+`)`, m.unit, m.fence); err != nil || !waiting {
-		return nil, unavailable(err)
+// takeQuestions returns those that are for us, and that we do not work on.
+func (s *Store) takeQuestions(ctx context.Context) (list []question, err error) {
+	var open []question
+	if err := (reader{ctx, s.read}).query(&open, `SELECT id, name, taken FROM questions WHERE answer = '' ORDER BY id`); err != nil {
+		return nil, err
+	}
+	terms := map[int64]*Term{}
+	open = slices.DeleteFunc(open, func(q question) bool {
+		terms[q.ID] = s.term(q.Unit)
+		return terms[q.ID] == nil || terms[q.ID].fence == q.Taken
+	})
+	if len(open) == 0 {
+		return nil, nil
 	}
 	err = s.do(ctx, func(t *tx) error {
-		t.all(&list, `SELECT id, body`+open+` ORDER BY id`, m.unit, m.fence)
-		for _, q := range list {
-			t.exec(`UPDATE questions SET taken = ? WHERE id = ?`, m.fence, q.ID)
+		var ours []int64
+		for _, q := range open {
+			if m := terms[q.ID]; t.stands(m) {
+				t.exec(`UPDATE questions SET taken = ? WHERE id = ?`, m.fence, q.ID)
+				ours = append(ours, q.ID)
+			}
 		}
+		t.all(&list, `SELECT id, name, body FROM questions WHERE `+inSet(`id`), set(ours))
 		return t.err
 	})
 	return list, err

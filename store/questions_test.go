@@ -19,9 +19,9 @@ func answering(t *testing.T, s *Store, answer func(context.Context, string) stri
 	done, begun := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		s.Lead(ctx, "x", func(ctx context.Context, m *Term) error {
+		s.Lead(ctx, "x", func(ctx context.Context) error {
 			close(begun)
-			return s.Answer(ctx, m, answer)
+			return s.Answer(ctx, answer)
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-done })

@@ -27,10 +27,12 @@ func (t *tx) join() {
 	if t.err == nil && s.pg == nil {
 		t.err = s.neighbours.join(s.id)
 	}
+	s.renewed(time.Now())
 }
 
 // Announce tells the others on which address this process answers.
 func (s *Store) Announce(ctx context.Context, address string) error {
+	s.address.Store(&address)
 	return s.do(ctx, func(t *tx) error {
 		t.exec(`UPDATE replicas SET address = ? WHERE id = ?`, address, s.id)
 		return t.err
@@ -61,27 +63,32 @@ func (s *Store) attend(ctx context.Context) {
 	}
 }
 
-// present notes that we are here, renews what we hold and forgets who is gone.
+// Count has others told how many monitors this process calls back.
+func (s *Store) Count(monitors func() int) {
+	s.terms.mu.Lock()
+	defer s.terms.mu.Unlock()
+	s.terms.monitors = monitors
+}
+
+// present notes that we are here, which renews what we hold.
 func (s *Store) present(ctx context.Context) error {
-	terms, asked := s.held(), time.Now()
+	held, asked := s.held(), time.Now()
+	s.terms.mu.Lock()
+	count, wants := s.terms.monitors, s.terms.wants
+	s.terms.mu.Unlock()
+	monitors := 0
+	if count != nil {
+		monitors = count()
+	}
 	var lost []*Term
 	err := s.do(ctx, func(t *tx) error {
 		t.alive()
 		t.noteUses()
-		t.exec(`UPDATE replicas SET seen_at = ? WHERE id = ?`, t.micros, s.id)
+		t.signOfLife(wants, monitors)
 		lost = lost[:0]
-		for _, m := range terms {
+		for _, m := range held {
 			if !t.stands(m) {
 				lost = append(lost, m)
-				continue
-			}
-			t.exec(`UPDATE leases SET expires_at = ? WHERE name = ?`, t.micros+leaseLasts.Microseconds(), m.unit)
-		}
-		var others []replicaRow
-		t.all(&others, `SELECT id, seen_at FROM replicas WHERE id <> ?`, s.id)
-		for _, r := range others {
-			if !s.there(r.ID) || s.silent(&r) {
-				t.exec(`DELETE FROM replicas WHERE id = ?`, r.ID)
 			}
 		}
 		return t.err
@@ -89,32 +96,22 @@ func (s *Store) present(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range terms {
-		m.extend(asked)
-	}
-	for _, m := range lost {
-		m.lose()
-	}
+	s.lose(lost)
+	s.renewed(asked)
 	return nil
 }
 
-// A sign is when a process said that it is there, by its clock, and when we saw that.
-type sign struct {
-	seenAt int64
-	at     time.Time
-}
-
-// forgottenAfter is how long a process may say nothing before it is forgotten.
-const forgottenAfter = 5 * leaseLasts
-
-// silent reports whether a process has said nothing for long, by our own clock.
-func (s *Store) silent(r *replicaRow) bool {
-	last, known := s.signs[r.ID]
-	if !known || last.seenAt != r.SeenAt {
-		last = sign{r.SeenAt, time.Now()}
-		s.signs[r.ID] = last
+// signOfLife notes that this process is here; others may have forgotten it.
+func (t *tx) signOfLife(wants string, monitors int) {
+	s := t.s
+	roles, _ := json.Marshal(s.Roles)
+	address := ""
+	if at := s.address.Load(); at != nil {
+		address = *at
 	}
-	return time.Since(last.at) > forgottenAfter
+	t.exec(`INSERT INTO replicas (id, name, roles, address, started_at, seen_at, wants, monitors) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, monitors = excluded.monitors`,
+		s.id, s.Name, string(roles), address, t.micros, t.micros, wants, monitors)
 }
 
 // leave has this process be forgotten, and free what it held.
@@ -148,12 +145,10 @@ func (s *Store) watch(ctx context.Context) {
 			s.moved.send() // who is gone committed nothing
 			told = time.Now()
 		}
-		for _, m := range s.held() {
-			if !m.Stands() {
-				m.lose()
-			}
+		if s.Era() == 0 {
+			s.lose(s.held())
 		}
-		if !s.holds(windsock.UnitClock) { // which else says so itself
+		if !s.Holds(windsock.UnitClock) { // which else says so itself
 			s.beat.Store(s.now().UnixMicro())
 		}
 		select {
@@ -213,6 +208,16 @@ type replicaRow struct {
 	Address   string `db:"address"`
 	StartedAt int64  `db:"started_at"`
 	SeenAt    int64  `db:"seen_at"`
+	Wants     string `db:"wants"`
+	Monitors  int    `db:"monitors"`
+	Probes    string `db:"probes"`
+}
+
+const replicaViews = `SELECT id, name, roles, address, started_at, seen_at, wants, monitors, probes FROM replicas ORDER BY id`
+
+// looks is how the looks of a process by probes go, if it makes any.
+func (r *replicaRow) looks() (st windsock.ProviderStatus, ok bool) {
+	return st, json.Unmarshal([]byte(r.Probes), &st) == nil
 }
 
 // Replicas lists the processes that have the database open, and what each holds.
@@ -220,10 +225,10 @@ func (s *Store) Replicas(ctx context.Context) ([]windsock.Replica, error) {
 	var rows []replicaRow
 	var leases []leaseRow
 	r := reader{ctx, s.read}
-	if err := r.query(&leases, termViews+` ORDER BY name`); err != nil {
+	if err := r.query(&leases, unitViews+` ORDER BY name`); err != nil {
 		return nil, err
 	}
-	if err := r.query(&rows, `SELECT id, name, roles, address, started_at, seen_at FROM replicas ORDER BY id`); err != nil {
+	if err := r.query(&rows, replicaViews); err != nil {
 		return nil, err
 	}
 	list := []windsock.Replica{}
@@ -233,14 +238,17 @@ func (s *Store) Replicas(ctx context.Context) ([]windsock.Replica, error) {
 		}
 		p := windsock.Replica{
 			ID: row.ID, Name: row.Name, Address: row.Address, Holds: []windsock.Holding{},
-			StartedAt: fromMicros(row.StartedAt), SeenAt: fromMicros(row.SeenAt),
+			StartedAt: fromMicros(row.StartedAt), SeenAt: fromMicros(row.SeenAt), Monitors: row.Monitors,
+		}
+		if looks, ok := row.looks(); ok {
+			p.Probes = looks.Watched
 		}
 		if err := json.Unmarshal([]byte(row.Roles), &p.Roles); err != nil {
 			return nil, err
 		}
 		for _, l := range leases {
 			if l.Holder == row.ID {
-				p.Holds = append(p.Holds, windsock.Holding{Unit: l.Name, Since: fromMicros(l.Since), ExpiresAt: fromMicros(l.ExpiresAt)})
+				p.Holds = append(p.Holds, windsock.Holding{Unit: l.Name, Since: fromMicros(l.Since)})
 			}
 		}
 		list = append(list, p)

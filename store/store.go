@@ -52,15 +52,15 @@ type Store struct {
 	work     waiters      // those who wait for what an instance is to run
 	tokens   tokens       // that were used lately
 
-	id         int64 // of this process
+	id         int64                  // of this process
+	address    atomic.Pointer[string] // that it answers on
 	opened     time.Time
 	neighbours neighbours
 	terms      terms
 	deaf       bool         // hears no bell; a test in virtual time would wait for it for ever
 	rung       atomic.Int64 // what others committed that a server told of
-	signs      map[int64]sign
-	stirred    atomic.Bool // another process committed something since the clock last looked
-	moved      broadcast   // wakes those who wait for that
+	stirred    atomic.Bool  // another process committed something since the clock last looked
+	moved      broadcast    // wakes those who wait for that
 
 	reading *semaphore.Weighted // deployables, one at a time
 }
@@ -84,8 +84,7 @@ func Open(ctx context.Context, db string, o Options) (*Store, error) {
 		o.Metrics = NewMetrics(nil)
 	}
 	s := &Store{
-		Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), signs: map[int64]sign{}, reading: semaphore.NewWeighted(1),
-		terms: terms{held: map[*Term]struct{}{}, units: map[string]bool{}, left: newBroadcast()},
+		Options: o, news: newBroadcast(), moved: newBroadcast(), opened: time.Now(), terms: newTerms(), reading: semaphore.NewWeighted(1),
 	}
 	err := s.open(ctx, db)
 	if err != nil {

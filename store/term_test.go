@@ -34,14 +34,22 @@ func run(t *testing.T, s *Store) (stop func()) {
 	return stop
 }
 
+// grasp has a process take leases until stop, and renew none.
+func grasp(t *testing.T, s *Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.share(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
 // lead has a process work on a unit whenever it may, and returns its terms.
 func lead(t *testing.T, s *Store, unit string) (terms <-chan *Term, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ch := make(chan *Term, 10)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		s.Lead(ctx, unit, func(ctx context.Context, m *Term) error {
-			ch <- m
+		s.Lead(ctx, unit, func(ctx context.Context) error {
+			ch <- windsock.TermsOf(ctx)[0].(*Term)
 			<-ctx.Done()
 			return nil
 		})
@@ -67,7 +75,7 @@ func begins(t *testing.T, terms <-chan *Term) (*Term, time.Duration) {
 // write writes something under a term, and reports whether that was stored.
 func write(t *testing.T, m *Term, id string) error {
 	t.Helper()
-	_, _, err := m.s.PutDeployment(m.ctx, windsock.DeploymentSpec{ID: id}, windsock.Cond{})
+	_, _, err := m.s.PutDeployment(windsock.Under(t.Context(), m), windsock.DeploymentSpec{ID: id}, windsock.Cond{})
 	_, there := m.s.Deployment(t.Context(), id)
 	if (err == nil) != (there == nil) {
 		t.Errorf("%s: %v, and then %v", id, err, there)
@@ -101,7 +109,8 @@ func TestALeaseThatIsNotRenewedIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "w.db")
 		a, b := process(t, path), process(t, path)
-		ofA, _ := lead(t, a, "x") // nothing renews it
+		grasp(t, a)
+		ofA, _ := lead(t, a, "x")
 		old, _ := begins(t, ofA)
 		if err := write(t, old, "before"); err != nil {
 			t.Fatal(err)
@@ -122,13 +131,14 @@ func TestALeaseThatIsNotRenewedIsLost(t *testing.T) {
 		if err := write(t, old, "after"); !errors.Is(err, windsock.ErrUnavailable) {
 			t.Errorf("what was written after the lease was lost: %v", err)
 		}
-		if out, err := a.Record(old.ctx, []windsock.Observation{{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: "before"}, Source: "x", State: windsock.Failed}}); err == nil {
+		if out, err := a.Record(windsock.Under(t.Context(), old), []windsock.Observation{{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: "before"}, Source: "x", State: windsock.Failed}}); err == nil {
 			t.Errorf("what was recorded after the lease was lost: %+v", out)
 		}
 		if err := write(t, now, "new"); err != nil {
 			t.Error(err)
 		}
-		if old.ctx.Err() == nil {
+		synctest.Wait()
+		if a.Holds("x") {
 			t.Error("the work of who lost the lease goes on")
 		}
 	})
@@ -164,6 +174,7 @@ func TestAClockThatIsWrongTakesNoLease(t *testing.T) {
 func TestWhoIsAloneLosesNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := process(t, filepath.Join(t.TempDir(), "w.db"))
+		grasp(t, a)
 		ofA, _ := lead(t, a, "x")
 		m, _ := begins(t, ofA)
 		<-time.After(time.Hour)

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"windsock"
 	"windsock/monitors"
@@ -13,8 +19,8 @@ import (
 	"windsock/store"
 )
 
-// What the API asks of the observer and of the deliverer it asks in this process, if they
-// are at work here, and else by the store.
+// What the API asks of the observer and of the deliverer it asks in this process, as far as
+// that is for it to do, and else by the store.
 
 // A question is one of these.
 type question struct {
@@ -86,13 +92,13 @@ func (e *elsewhere) Unwrap() error { return e.is }
 const maxReply = 16 << 20
 
 // answerTo has a question answered as it was asked.
-func answerTo[W any](ctx context.Context, w W, text string, answer func(context.Context, W, question) reply) string {
+func answerTo(ctx context.Context, text string, answer func(context.Context, question) reply) string {
 	var q question
 	var r reply
 	if err := json.Unmarshal([]byte(text), &q); err != nil { // of another version of this program
 		r.Failure = failureOf(fmt.Errorf("the question is not understood: %w", windsock.ErrUnavailable))
 	} else {
-		r = answer(ctx, w, q)
+		r = answer(ctx, q)
 	}
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > maxReply {
@@ -104,13 +110,13 @@ func answerTo[W any](ctx context.Context, w W, text string, answer func(context.
 	return string(data)
 }
 
-// ask asks the process that has a role.
-func ask(ctx context.Context, st *store.Store, role windsock.Role, q question) (r reply, err error) {
+// ask asks the process that a unit is for.
+func ask(ctx context.Context, st *store.Store, unit string, q question) (r reply, err error) {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return r, err
 	}
-	answer, err := st.Ask(ctx, string(role), string(text))
+	answer, err := st.Ask(ctx, unit, string(text))
 	if err != nil {
 		return r, err
 	}
@@ -120,95 +126,207 @@ func ask(ctx context.Context, st *store.Store, role windsock.Role, q question) (
 	return r, r.Failure.err()
 }
 
-// observing is the observer, wherever it is.
-type observing struct {
-	*duty[*observer.Observer]
-	known *observer.Observer // as this process is configured; it does not run
+// answerOthers answers what other processes ask of this one until ctx ends.
+func answerOthers(ctx context.Context, st *store.Store, o *observer.Observer, d *monitors.Deliverer) error {
+	return st.Answer(ctx, func(ctx context.Context, text string) string {
+		return answerTo(ctx, text, func(ctx context.Context, q question) (r reply) {
+			var err error
+			switch {
+			case q.Check != nil:
+				r.Check, err = o.Check(ctx, *q.Check)
+			case q.Listing != "":
+				r.Listing, err = o.Listing(ctx, q.Listing)
+			case q.Ping != "":
+				r.Ping, err = d.Ping(ctx, q.Ping)
+			case len(q.CheckAll) > 0:
+				var all []windsock.Looked
+				all, err = o.CheckAll(ctx, q.CheckAll)
+				for _, l := range all {
+					r.CheckAll = append(r.CheckAll, looked{l.Subject, l.Looks, failureOf(l.Err)})
+				}
+			default:
+				r.Deliveries = d.Deliveries(ctx, q.Deliveries)
+			}
+			r.Failure = failureOf(err)
+			return r
+		})
+	})
 }
 
-func (o observing) Check(ctx context.Context, at windsock.Place) ([]windsock.Look, error) {
-	if here, ok := o.here(); ok {
-		return here.Check(ctx, at)
-	}
-	r, err := ask(ctx, o.store, o.role, question{Check: &at})
-	return r.Check, err
-}
-
-func (o observing) CheckAll(ctx context.Context, all []windsock.Place) ([]windsock.Looked, error) {
-	if here, ok := o.here(); ok {
-		return here.CheckAll(ctx, all)
-	}
-	r, err := ask(ctx, o.store, o.role, question{CheckAll: all})
-	list := make([]windsock.Looked, len(r.CheckAll))
-	for i, l := range r.CheckAll {
-		list[i] = windsock.Looked{Subject: l.Subject, Looks: l.Looks, Err: l.Failure.err()}
-	}
-	return list, err
-}
-
-func (o observing) Words(provider string) map[string]windsock.State { return o.known.Words(provider) }
-
-func (o observing) Listing(ctx context.Context, provider string) (windsock.Listing, error) {
-	if here, ok := o.here(); ok {
-		return here.Listing(ctx, provider)
-	}
-	r, err := ask(ctx, o.store, o.role, question{Listing: provider})
-	return r.Listing, err
-}
-
-// observerReplies answers what other processes ask of the observer.
-func observerReplies(ctx context.Context, o *observer.Observer, q question) (r reply) {
-	var err error
-	switch {
-	case q.Check != nil:
-		r.Check, err = o.Check(ctx, *q.Check)
-	case q.Listing != "":
-		r.Listing, err = o.Listing(ctx, q.Listing)
-	case len(q.CheckAll) > 0:
-		var all []windsock.Looked
-		all, err = o.CheckAll(ctx, q.CheckAll)
-		for _, l := range all {
-			r.CheckAll = append(r.CheckAll, looked{l.Subject, l.Looks, failureOf(l.Err)})
-		}
-	}
-	r.Failure = failureOf(err)
-	return r
-}
-
-// delivering is the deliverer, wherever it is.
+// delivering is the deliverer, wherever its shares are.
 type delivering struct {
-	*duty[*monitors.Deliverer]
+	store *store.Store
+	here  *monitors.Deliverer
 }
 
 func (d delivering) Ping(ctx context.Context, monitorID string) (windsock.Pong, error) {
-	if here, ok := d.here(); ok {
-		return here.Ping(ctx, monitorID)
+	unit := windsock.DelivererUnit(monitorID)
+	if d.store.Holds(unit) {
+		return d.here.Ping(ctx, monitorID)
 	}
-	r, err := ask(ctx, d.store, d.role, question{Ping: monitorID})
+	r, err := ask(ctx, d.store, unit, question{Ping: monitorID})
 	return r.Ping, err
 }
 
 // soonKnown is how long to wait for what is only good to know.
 const soonKnown = time.Second
 
-// Deliveries knows nothing when nobody tells soon.
+// Deliveries knows nothing of those of which nobody tells soon.
 func (d delivering) Deliveries(ctx context.Context, monitorIDs []string) map[string]windsock.Delivery {
-	if here, ok := d.here(); ok {
-		return here.Deliveries(ctx, monitorIDs)
+	known := d.here.Deliveries(ctx, monitorIDs)
+	if len(known) == len(monitorIDs) {
+		return known
 	}
 	ctx, cancel := context.WithTimeout(ctx, soonKnown)
 	defer cancel()
-	r, _ := ask(ctx, d.store, d.role, question{Deliveries: monitorIDs})
-	return r.Deliveries
+	holders, err := d.store.Holders(ctx)
+	if err != nil {
+		return known
+	}
+	asked := map[int64][]string{}
+	for _, id := range monitorIDs {
+		if unit := windsock.DelivererUnit(id); holders[unit] != 0 && !d.store.Holds(unit) {
+			asked[holders[unit]] = append(asked[holders[unit]], id)
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, ids := range asked {
+		wg.Go(func() {
+			r, _ := ask(ctx, d.store, windsock.DelivererUnit(ids[0]), question{Deliveries: ids})
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(known, r.Deliveries)
+		})
+	}
+	wg.Wait()
+	return known
 }
 
-func delivererReplies(ctx context.Context, d *monitors.Deliverer, q question) (r reply) {
-	var err error
-	if q.Ping != "" {
-		r.Ping, err = d.Ping(ctx, q.Ping)
-	} else {
-		r.Deliveries = d.Deliveries(ctx, q.Deliveries)
+// observing is the observer, wherever its parts are.
+type observing struct {
+	store *store.Store
+	here  *observer.Observer
+}
+
+func (o observing) Words(provider string) map[string]windsock.State { return o.here.Words(provider) }
+
+func (o observing) Listing(ctx context.Context, provider string) (windsock.Listing, error) {
+	unit := windsock.ProviderUnit(provider)
+	if o.store.Holds(unit) {
+		return o.here.Listing(ctx, provider)
 	}
-	r.Failure = failureOf(err)
-	return r
+	r, err := ask(ctx, o.store, unit, question{Listing: provider})
+	if errors.Is(err, windsock.ErrNobody) && o.here.Words(provider) == nil {
+		err = fmt.Errorf("provider %q: %w", provider, windsock.ErrNotFound)
+	}
+	return r.Listing, err
+}
+
+func (o observing) Check(ctx context.Context, at windsock.Place) (looks []windsock.Look, err error) {
+	holders, err := o.store.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range o.views(at, holders) {
+		r := reply{}
+		if o.store.Holds(v.unit) {
+			r.Check, err = o.here.Check(ctx, v.Place)
+		} else {
+			r, err = ask(ctx, o.store, v.unit, question{Check: &v.Place})
+		}
+		if err != nil {
+			return nil, err
+		}
+		looks = append(looks, r.Check...)
+	}
+	return looks, nil
+}
+
+// A view is what one unit sees of a place.
+type view struct {
+	unit string
+	windsock.Place
+}
+
+// views returns the provider's, if that is observed, and then that of the probe.
+func (o observing) views(at windsock.Place, holders map[string]int64) (list []view) {
+	byProvider, byProbe := at, at
+	byProvider.Probed, byProbe.ProviderID = false, ""
+	unit := windsock.ProviderUnit(at.Provider)
+	if at.ProviderID != "" && (holders[unit] != 0 || o.here.Words(at.Provider) != nil) {
+		list = append(list, view{unit, byProvider})
+	}
+	if at.Probed {
+		list = append(list, view{windsock.ProbesUnit(at.ID), byProbe})
+	}
+	return list
+}
+
+// CheckAll has each process look at what is for it to look at.
+func (o observing) CheckAll(ctx context.Context, all []windsock.Place) ([]windsock.Looked, error) {
+	holders, err := o.store.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[windsock.Subject]*windsock.Looked{}
+	asked := map[int64][]view{} // by process
+	for _, at := range all {
+		found[at.Subject] = &windsock.Looked{Subject: at.Subject}
+		for _, v := range o.views(at, holders) {
+			asked[holders[v.unit]] = append(asked[holders[v.unit]], v)
+		}
+	}
+	if _, none := asked[0]; none && len(asked) == 1 {
+		return nil, windsock.ErrNobody
+	}
+	var mu sync.Mutex
+	var g errgroup.Group
+	for holder, views := range asked {
+		g.Go(func() error {
+			seen, err := o.checkViews(ctx, holder, all[0], views)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, l := range seen {
+				f := found[l.Subject]
+				f.Looks, f.Err = append(f.Looks, l.Looks...), cmp.Or(f.Err, l.Err)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	list := make([]windsock.Looked, len(all))
+	for i, at := range all {
+		list[i] = *found[at.Subject]
+		slices.SortStableFunc(list[i].Looks, func(a, b windsock.Look) int { return cmp.Compare(b.Source, a.Source) }) // a provider's first
+	}
+	return list, nil
+}
+
+// checkViews has one process look, at things of a deployment.
+func (o observing) checkViews(ctx context.Context, holder int64, of windsock.Place, views []view) (list []windsock.Looked, err error) {
+	places := []windsock.Place{{Subject: of.Subject, Provider: of.Provider}}
+	for _, v := range views {
+		switch last := &places[len(places)-1]; {
+		case holder == 0:
+			list = append(list, windsock.Looked{Subject: v.Subject, Err: windsock.ErrNobody})
+		case last.Subject == v.Subject:
+			last.ProviderID, last.Probed = cmp.Or(last.ProviderID, v.ProviderID), last.Probed || v.Probed
+		default:
+			places = append(places, v.Place)
+		}
+	}
+	switch {
+	case holder == 0:
+		return list, nil
+	case o.store.Holds(views[0].unit):
+		return o.here.CheckAll(ctx, places)
+	}
+	r, err := ask(ctx, o.store, views[0].unit, question{CheckAll: places})
+	for _, l := range r.CheckAll {
+		list = append(list, windsock.Looked{Subject: l.Subject, Looks: l.Looks, Err: l.Failure.err()})
+	}
+	return list, err
 }

@@ -14,7 +14,7 @@ import (
 // What callers can act on they can act on in another process, too.
 func TestFailuresElsewhere(t *testing.T) {
 	for _, is := range []error{windsock.ErrNotFound, windsock.ErrTooMany, windsock.ErrUnavailable, windsock.ErrConflict, context.DeadlineExceeded} {
-		text := answerTo(t.Context(), 0, `{}`, func(context.Context, int, question) reply {
+		text := answerTo(t.Context(), `{}`, func(context.Context, question) reply {
 			return reply{Failure: failureOf(fmt.Errorf("web-1: %w", is))}
 		})
 		var r reply
@@ -38,7 +38,7 @@ func TestAnswersThatCannotBeGiven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r reply
-			text := answerTo(t.Context(), 0, c.question, func(context.Context, int, question) reply { return c.reply })
+			text := answerTo(t.Context(), c.question, func(context.Context, question) reply { return c.reply })
 			if err := json.Unmarshal([]byte(text), &r); err != nil || !errors.Is(r.Failure.err(), c.want) {
 				t.Errorf("got %v (%v), want %v", r.Failure.err(), err, c.want)
 			}

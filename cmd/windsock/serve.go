@@ -73,24 +73,17 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		}
 	}
 	old := opts.Keep.retention(st)
-	known := &observer.Observer{}
-	observed(known, opts.Providers, log)
-	looks := observer.NewMetrics(reg)
-	obs := observing{&duty[*observer.Observer]{store: st, role: windsock.RoleObserver, reply: observerReplies}, known}
-	obs.hire = func(*store.Term) *observer.Observer {
-		return &observer.Observer{Model: st, Log: log, Metrics: looks, Providers: known.Providers, SelfChecks: known.SelfChecks}
-	}
-	calls := monitors.NewMetrics(reg)
-	dlv := delivering{&duty[*monitors.Deliverer]{store: st, role: windsock.RoleDeliverer, reply: delivererReplies}}
+	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg), Share: st.Share}
+	observed(obs, opts.Providers, log)
 	guard := monitors.Guard{Targets: opts.Targets, Others: st.Others}
-	dlv.hire = func(term *store.Term) *monitors.Deliverer {
-		return &monitors.Deliverer{
-			Log: st, Logger: log, Metrics: calls, Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin,
-			Grace: drain, Guard: guard, Mine: term.Stands,
-		}
+	dlv := &monitors.Deliverer{
+		Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin,
+		Grace: drain, Share: st.Share, Era: st.Era, Heir: st.Heir,
 	}
+	st.Count(dlv.Monitors)
+	looks, calls := observing{st, obs}, delivering{st, dlv}
 	srv := &api.Server{
-		Store: st, Software: st, Checker: obs, Lister: obs, Deliveries: dlv, Pinger: dlv, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
+		Store: st, Software: st, Checker: looks, Lister: looks, Deliveries: calls, Pinger: calls, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(), Mute: !opts.has(windsock.RoleAPI),
 		Rate: opts.Edge.RateLimit, Proxies: opts.Edge.proxies(), Origins: opts.Edge.CORSOrigins,
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
@@ -125,14 +118,16 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	}
 	addr := l.Addr().(*net.TCPAddr)
 	guard.Self = addr.AddrPort()
+	dlv.Guard = guard
 	if err := st.Announce(ctx, addr.String()); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return st.Run(ctx) })
 	g.Go(func() error {
-		return st.Lead(ctx, windsock.UnitRetention, func(ctx context.Context, _ *store.Term) error { return old.Run(ctx) })
+		return st.Lead(ctx, windsock.UnitRetention, old.Run)
 	})
+	g.Go(func() error { return answerOthers(ctx, st, obs, dlv) })
 	if opts.has(windsock.RoleObserver) {
 		srv.Ready = append(srv.Ready, api.Beat{Name: "observer", Beat: obs.Beat, Max: deadAfter})
 		g.Go(func() error { return obs.Run(ctx) })

@@ -24,24 +24,45 @@ func with(t *testing.T, db, roles string) server {
 	return start(t, "127.0.0.1:0", db, "--roles", roles)
 }
 
-// holder returns the address of the process that holds the lease of a unit, or "".
-func (s server) holder(t *testing.T, unit string) string {
+// A replica is one that a windsock shows.
+type replica struct {
+	Address  string
+	Monitors int
+	Holds    []struct{ Unit string }
+}
+
+func (s server) replicas(t *testing.T) []replica {
 	t.Helper()
-	var list struct {
-		Replicas []struct {
-			Address string
-			Holds   []struct{ Unit string }
-		}
-	}
+	var list struct{ Replicas []replica }
 	s.Must(t, "GET", "/api/replicas", nil, &list, 200)
-	for _, r := range list.Replicas {
+	return list.Replicas
+}
+
+// held returns how many units of a group each of some processes holds, sorted.
+func (s server) held(t *testing.T, group string, by ...server) []int {
+	t.Helper()
+	n := make([]int, len(by))
+	for _, r := range s.replicas(t) {
+		i := slices.IndexFunc(by, func(one server) bool { return one.Addr == r.Address })
+		if i < 0 {
+			continue
+		}
 		for _, h := range r.Holds {
-			if h.Unit == unit {
-				return r.Address
+			if h.Unit == group || strings.HasPrefix(h.Unit, group+"/") {
+				n[i]++
 			}
 		}
 	}
-	return ""
+	slices.Sort(n)
+	return n
+}
+
+// shared waits until some processes share a group so, and returns how long that took.
+func (s server) shared(t *testing.T, group string, want []int, by ...server) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	program.Eventually(t, fmt.Sprintf("%s are shared %v", group, want), func() bool { return slices.Equal(s.held(t, group, by...), want) })
+	return time.Since(begun)
 }
 
 // metric returns the value of a series, which is 0 when it is not shown.
@@ -72,7 +93,12 @@ func aRoleForEachProcess(t *testing.T, db string) {
 	monitor := receive(t)
 	monitor.register(t, api)
 
+	service, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	api.declare(t, "shop", "web-1")
+	api.Must(t, "PUT", "/api/instances/web-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": service.Addr().String(), "interval": "1s", "fails": 1, "passes": 1}}, nil, 200)
 	for path, kind := range map[string]string{"/api/instances/web-1/check": "no-observer", "/api/monitors/" + api.monitor(t) + "/ping": "no-deliverer"} {
 		var problem struct{ Type string }
 		if status, err := api.Call(t.Context(), "POST", path, nil, &problem); status != 503 || !strings.Contains(fmt.Sprint(err), "/problems/"+kind) {
@@ -84,11 +110,6 @@ func aRoleForEachProcess(t *testing.T, db string) {
 		t.Errorf("a process without the role api answers %d", status)
 	}
 
-	service, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api.Must(t, "PUT", "/api/instances/web-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": service.Addr().String(), "interval": "1s", "fails": 1, "passes": 1}}, nil, 200)
 	told := func(state string) bool {
 		return slices.ContainsFunc(monitor.all(), func(c callback) bool { return c.InstanceID == "web-1" && c.State == state })
 	}
@@ -115,9 +136,9 @@ func aRoleForEachProcess(t *testing.T, db string) {
 	program.Eventually(t, "that is told", func() bool { return told("FAIL DETECTED") })
 
 	api.Must(t, "POST", "/api/monitors/"+api.monitor(t)+"/ping", nil, nil, 200)
-	for unit, s := range map[string]server{"observer": observer, "deliverer": deliverer} {
-		if at := api.holder(t, unit); at != s.Addr {
-			t.Errorf("%s is held by %q, want %q", unit, at, s.Addr)
+	for group, s := range map[string]server{"probes": observer, "deliverer": deliverer} {
+		if n := api.held(t, group, s); n[0] != 16 {
+			t.Errorf("%d of %s are held by the one with that role", n[0], group)
 		}
 		s.Must(t, "GET", "/readyz", nil, nil, 200)
 	}
@@ -165,126 +186,177 @@ func (s server) monitor(t *testing.T) string {
 }
 
 // posting has eight instances change all the time until stop, which waits for all that was
-// acknowledged to be told, and in order.
-func posting(t *testing.T, api server, monitor *receiver) (reporters []*reporter, stop func()) {
-	reporters = make([]*reporter, 8)
+// acknowledged to be told to all monitors, and in order.
+func posting(t *testing.T, api server, monitors []*receiver) (stop func()) {
+	reporters := make([]*reporter, 8)
 	for i := range reporters {
 		reporters[i] = &reporter{instance: fmt.Sprint("web-", i), acked: map[int64]string{}, state: "unknown"}
 		api.declare(t, "shop", reporters[i].instance)
 	}
-	monitor.register(t, api)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for _, r := range reporters {
 		wg.Go(func() { r.run(ctx, t, api) })
 	}
-	return reporters, func() {
+	return func() {
 		cancel()
 		wg.Wait()
-		program.Eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
-		order(t, monitor)
+		for _, monitor := range monitors {
+			program.Eventually(t, "every acknowledged change is told", func() bool { return missing(reporters, monitor) == 0 })
+			order(t, monitor)
+		}
 	}
 }
 
-// One who calls back is killed or asked to stop while everybody posts, and another one
-// takes over, again and again: nothing is lost, the order holds, and what is told twice
-// was told just before.
-func TestTheNextDelivererTakesOver(t *testing.T) { each(t, theNextDelivererTakesOver) }
+// registered registers so many receivers.
+func registered(t *testing.T, api server, n int) []*receiver {
+	monitors := make([]*receiver, n)
+	for i := range monitors {
+		monitors[i] = receive(t)
+		monitors[i].register(t, api)
+	}
+	return monitors
+}
 
-func theNextDelivererTakesOver(t *testing.T, db string) {
+// A move is a time in which work goes from one process to another.
+type move struct{ from, to time.Time }
+
+// retold counts the callbacks that had been told before. It fails the test if one was told
+// first when nothing moved, or long before that.
+func retold(t *testing.T, monitor *receiver, moves []move) (n int) {
+	t.Helper()
+	first := map[int64]time.Time{}
+	for _, c := range monitor.all() {
+		before, again := first[c.Seq]
+		if !again {
+			first[c.Seq] = c.at
+			continue
+		}
+		n++
+		if !slices.ContainsFunc(moves, func(m move) bool { return before.After(m.from.Add(-repeatable)) && before.Before(m.to.Add(late)) }) {
+			t.Errorf("%d of %s was told at %s and again at %s, and nothing moved", c.Seq, c.subject(), before, c.at)
+		}
+	}
+	return n
+}
+
+// goOn waits until each is told something new.
+func goOn(t *testing.T, monitors []*receiver) {
+	t.Helper()
+	for _, monitor := range monitors {
+		told := len(monitor.all())
+		program.Eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told })
+	}
+}
+
+// Three share the callbacks while everybody posts. Again and again one of them is killed or
+// asked to stop, the others share what it did, and another one joins and gets its share:
+// nothing is lost, the order holds, and what is told twice was told just before.
+func TestDeliverersComeAndGo(t *testing.T) { each(t, deliverersComeAndGo) }
+
+func deliverersComeAndGo(t *testing.T, db string) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	turns := 20
+	turns := 8
 	if testing.Short() {
-		turns = 4
+		turns = 2
 	}
-	api, monitor := with(t, db, "api"), receive(t)
-	now := with(t, db, "deliverer")
-	_, stop := posting(t, api, monitor)
-	var ended []time.Time
-	waits := map[bool][]time.Duration{}
+	api := with(t, db, "api")
+	monitors := registered(t, api, 6)
+	there := []server{with(t, db, "deliverer"), with(t, db, "deliverer")}
+	stop := posting(t, api, monitors)
+	var moves []move
+	took := map[string][]time.Duration{}
 	for range turns {
-		next := with(t, db, "deliverer")
-		told := len(monitor.all())
-		program.Eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told+20 })
-		kill := random.IntN(2) == 0
-		if kill {
-			now.Kill()
+		began := time.Now()
+		there = append(there, with(t, db, "deliverer"))
+		took["a start"] = append(took["a start"], api.shared(t, "deliverer", []int{5, 5, 6}, there...))
+		moves = append(moves, move{began, time.Now()})
+		goOn(t, monitors)
+
+		i, how := random.IntN(len(there)), "a kill"
+		one := there[i]
+		there = slices.Delete(there, i, i+1)
+		began = time.Now()
+		if random.IntN(2) == 0 {
+			one.Kill()
 		} else {
-			now.Interrupt()
+			how = "a stop"
+			one.Interrupt()
 		}
-		ended = append(ended, time.Now())
-		program.Eventually(t, "the next one calls back", func() bool { return next.metric(t, taken) > 0 })
-		waits[kill] = append(waits[kill], time.Since(ended[len(ended)-1]))
-		now = next
+		took[how] = append(took[how], api.shared(t, "deliverer", []int{8, 8}, there...))
+		moves = append(moves, move{began, time.Now()})
+		goOn(t, monitors)
 	}
 	stop()
-	twice, oldest := repeated(t, monitor, ended)
-	for _, w := range waits {
-		slices.Sort(w)
+	for _, monitor := range monitors {
+		t.Logf("%d callbacks, %d of them told before", len(monitor.all()), retold(t, monitor, moves))
 	}
-	t.Logf("%d callbacks, %d of them told before, the oldest %s before the end; the next took over %v after a kill, %v after a stop", len(monitor.all()), twice, oldest, waits[true], waits[false])
+	for how, times := range took {
+		slices.Sort(times)
+		t.Logf("all was shared anew after %s: %v", how, times)
+	}
 }
 
-// One who calls back, observes and keeps the clock is suspended for longer than its leases
-// last, and another takes over. When the first wakes up it neither calls back nor commits
-// what is the other's.
+// One of two is suspended for longer than its leases last, and the other does all. When the
+// first wakes up it neither calls back nor commits what is the other's, and then gets its
+// share again.
 func TestASuspendedHolderWakesUp(t *testing.T) { each(t, aSuspendedHolderWakesUp) }
 
 func aSuspendedHolderWakesUp(t *testing.T, db string) {
 	t.Parallel()
 	first := start(t, "127.0.0.1:0", db)
 	second := start(t, "127.0.0.1:0", db)
-	monitor := receive(t)
-	_, stop := posting(t, second, monitor)
-	second.Must(t, "PUT", "/api/instances/db-1", m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": second.Addr, "interval": "1s"}}, nil, 201)
-	program.Eventually(t, "callbacks are under way", func() bool { return len(monitor.all()) > 100 })
-	units := []string{"deliverer", "observer", "clock", "retention"}
-	for _, unit := range units {
-		if at := second.holder(t, unit); at != first.Addr {
-			t.Fatalf("%s is held by %q, want %q", unit, at, first.Addr)
-		}
+	for _, group := range []string{"deliverer", "probes"} {
+		second.shared(t, group, []int{8, 8}, first, second)
 	}
-	stops := first.pause(t, second)
+	monitors := registered(t, second, 8)
+	second.Must(t, "PUT", "/api/deployments/shop", m{}, nil, 201)
+	for i := range 16 {
+		second.Must(t, "PUT", fmt.Sprint("/api/instances/db-", i), m{"deployment_id": "shop", "probe": m{"type": "tcp", "target": second.Addr, "interval": "1s"}}, nil, 201)
+	}
+	program.Eventually(t, "both look", func() bool {
+		return first.metric(t, "windsock_probes") > 0 && first.metric(t, "windsock_probes")+second.metric(t, "windsock_probes") == 16
+	})
+	stop := posting(t, second, monitors)
+	goOn(t, monitors)
 	stopped := time.Now()
-	for _, unit := range units {
-		program.Eventually(t, unit+" is taken over", func() bool { return second.holder(t, unit) == second.Addr })
+	first.pause(t, second)
+	for _, group := range []string{"deliverer", "probes"} {
+		second.shared(t, group, []int{16}, second)
+	}
+	for _, unit := range []string{"clock", "retention"} {
+		second.shared(t, unit, []int{1}, second)
 	}
 	t.Logf("taken over after %s", time.Since(stopped))
-	told := len(monitor.all())
-	program.Eventually(t, "the second calls back", func() bool { return len(monitor.all()) > told+100 })
+	moves := []move{{stopped, time.Now()}}
+	goOn(t, monitors)
 
+	woke := time.Now()
 	first.Signal(syscall.SIGCONT)
-	program.Eventually(t, "the first notices", func() bool { return strings.Count(first.Logged(), "the lease is lost") == len(units) })
-	before := first.metric(t, taken)
-	told = len(monitor.all())
-	program.Eventually(t, "callbacks go on", func() bool { return len(monitor.all()) > told+100 })
-	if after := first.metric(t, taken); after != before {
-		t.Errorf("the first made %v callbacks after it had lost the lease", after-before)
+	program.Eventually(t, "the first notices", func() bool { return strings.Contains(first.Logged(), "leases are lost") })
+	for _, group := range []string{"deliverer", "probes"} {
+		t.Logf("%s are shared again after %s", group, second.shared(t, group, []int{8, 8}, first, second))
 	}
-	for _, unit := range units {
-		if at := second.holder(t, unit); at != second.Addr {
-			t.Errorf("%s is held by %q, want %q", unit, at, second.Addr)
-		}
-	}
-	program.Eventually(t, "the first is ready, as it waits", func() bool {
+	moves = append(moves, move{woke, time.Now()})
+	goOn(t, monitors)
+	program.Eventually(t, "the first is ready", func() bool {
 		status, _ := first.Call(t.Context(), "GET", "/readyz", nil, nil)
 		return status == 200
 	})
 	stop()
-	twice, oldest := repeated(t, monitor, stops)
-	t.Logf("%d callbacks, %d of them told before, the oldest %s before the suspend", len(monitor.all()), twice, oldest)
+	for _, monitor := range monitors {
+		t.Logf("%d callbacks, %d of them told before", len(monitor.all()), retold(t, monitor, moves))
+	}
 }
 
 // pause suspends a windsock, but not in the middle of a transaction: it would hold up all
-// others for as long as it sleeps. It returns when it was tried, as a failed try is a
-// pause as well.
-func (s server) pause(t *testing.T, other server) (tries []time.Time) {
+// others for as long as it sleeps.
+func (s server) pause(t *testing.T, other server) {
 	t.Helper()
 	program.Eventually(t, "it sleeps outside of a transaction", func() bool {
-		tries = append(tries, time.Now())
 		s.Signal(syscall.SIGSTOP)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -294,7 +366,6 @@ func (s server) pause(t *testing.T, other server) (tries []time.Time) {
 		}
 		return true
 	})
-	return tries
 }
 
 // Two processes write as fast as they can: nobody is told that the database is locked, or
