@@ -264,6 +264,21 @@ func TestACommitWhoseConnectionBreaks(t *testing.T) {
 	}
 }
 
+// Who is refused as the connection broke before his turn is told that he may try again.
+func TestAConnectionThatBreaksBeforeOnesTurn(t *testing.T) {
+	s := quiet(t, postgres.Schema(t))
+	x := begun(t, s)
+	var pid int
+	x.get(&pid, `SELECT pg_backend_pid()`)
+	if err := s.read.Get(new(bool), `SELECT pg_terminate_backend(?)`, pid); err != nil {
+		t.Fatal(err)
+	}
+	x.get(&pid, `SELECT 1`)
+	if err := x.admit(&op{ctx: t.Context()}); x.err == nil || !errors.Is(err, windsock.ErrUnavailable) {
+		t.Errorf("with %v he is told %v", x.err, err)
+	}
+}
+
 // A process that was suspended in a transaction holds up the others no longer than it may,
 // and cannot commit when it wakes up.
 func TestASuspendedWriterHoldsUpNobody(t *testing.T) {

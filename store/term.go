@@ -216,5 +216,5 @@ func (t *tx) admit(o *op) error {
 			return errLost
 		}
 	}
-	return t.err
+	return unavailable(t.err)
 }
