@@ -210,7 +210,7 @@ func (t *tx) admit(o *op) error {
 	for _, term := range windsock.TermsOf(o.ctx) {
 		if m, _ := term.(*Term); m != nil && !t.stands(m) {
 			if t.err != nil {
-				return t.err
+				return unavailable(t.err)
 			}
 			t.s.lose([]*Term{m})
 			return errLost
