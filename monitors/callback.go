@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -234,6 +235,7 @@ type reply struct {
 	body     []byte
 	broken   bool // not all of it came
 	unsigned bool // it could not be signed, and was not sent
+	withheld bool // it was not ours to send
 	protocol string
 	trace    *trace // nil: no request was made
 }
@@ -255,11 +257,11 @@ func (d *Deliverer) send(ctx context.Context, method string, t *windsock.Target,
 		return reply{failure: err.Error()}
 	}
 	if d.era() == 0 {
-		return reply{failure: errNotMine.Error(), trace: how}
+		return reply{failure: errNotMine.Error(), withheld: true, trace: how}
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return reply{failure: clean(cause(err), t), trace: how}
+		return reply{failure: clean(cause(err), t), withheld: errors.Is(err, errNotMine), trace: how}
 	}
 	defer resp.Body.Close()
 	got := reply{status: resp.StatusCode, header: resp.Header, protocol: strings.Replace(resp.Proto, "2.0", "2", 1), trace: how}

@@ -477,7 +477,7 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.end(b)
-	broken := got.meaning == away && (errors.Is(ctx.Err(), context.Canceled) || d.era() != era) // it was we who ended it; that says nothing of the monitor
+	broken := got.meaning == away && (got.reply.withheld || errors.Is(ctx.Err(), context.Canceled) || d.era() != era) // it was we who ended it; that says nothing of the monitor
 	if len(b.items) > 0 && !broken {
 		d.Metrics.tried(got.meaning == taken, now.Sub(begun))
 		d.saver.keep(m, try)

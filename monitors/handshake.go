@@ -36,7 +36,7 @@ func (d *Deliverer) ask(ctx context.Context, line *pool, m *monitor, cancel cont
 	m.flying--
 	m.asking = nil
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled), t != m.target: // it was we who ended it, or there are new wishes
+	case got.withheld, errors.Is(ctx.Err(), context.Canceled), t != m.target: // it was we who ended it, or there are new wishes
 	case got.failure == "":
 		d.Logger.Info("monitor allows to be called", "monitor", m.id, "origin", grant.Origin, "rate", grant.Rate)
 		m.granted = t

@@ -69,3 +69,23 @@ func TestNothingIsSentOnAConnectionThatIsNotOurs(t *testing.T) {
 		t.Errorf("it received %v", got)
 	}
 }
+
+// Nor is it when all is ours again by the time that the request has failed.
+func TestWhatIsWithheldForAMomentIsSentAtOnce(t *testing.T) {
+	r := newReceiver(t, nil)
+	l := newLog()
+	l.add("m", spec(r.URL), "")
+	var asked atomic.Int64
+	start(t, l, nil, ours, func(d *Deliverer) {
+		d.Era = func() int64 { // it is not when the connection is first written to
+			if asked.Add(1) == 4 {
+				return 0
+			}
+			return 1
+		}
+	})
+	l.append(change("web", windsock.Failed))
+	if got := r.await(t, 1)[0].Header.Get(windsock.AttemptHeader); got != "1" {
+		t.Errorf("it came with try %s", got)
+	}
+}
