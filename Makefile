@@ -14,6 +14,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 FUZZTIME    ?= 30s
 SEEDS       ?= 120
+SPAN        ?= 45s
 
 .PHONY: help
 help: ## say what there is to make
@@ -47,6 +48,7 @@ check: compiler ## format, vet, staticcheck, modules
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 	$(GO) mod verify
+	cd test/replicas && $(GO) vet . && $(GO) run $(STATICCHECK) . && $(GO) mod tidy -diff && $(GO) mod verify
 
 .PHONY: test
 test: compiler ## all Go tests, with the race detector
@@ -55,6 +57,10 @@ test: compiler ## all Go tests, with the race detector
 .PHONY: simulate
 simulate: compiler ## SEEDS=120 histories in virtual time, of all that can go wrong
 	$(GO) test -count=1 ./test/simulate -seeds $(SEEDS)
+
+.PHONY: test-replicas
+test-replicas: compiler ## three windsocks over one PostgreSQL, to which everything happens for SPAN=45s
+	cd test/replicas && $(GO) test -count=1 -v -timeout 2h . -span $(SPAN) $(if $(SEED),-seed $(SEED))
 
 .PHONY: demo
 demo: build ## show the main job; DEMO_EXIT=1 ends when all was shown

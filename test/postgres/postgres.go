@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -60,7 +61,7 @@ func Schema(t testing.TB) string {
 
 func leave(t testing.TB, err error) {
 	t.Helper()
-	if errors.Is(err, errNone) && os.Getenv(variable) != "required" {
+	if errors.Is(err, ErrNone) && os.Getenv(variable) != "required" {
 		t.Skip(err)
 	}
 	t.Fatal(err)
@@ -81,40 +82,69 @@ func run(t testing.TB, server, statement string) {
 
 // A Server is one that a test has for itself, to stop it and start it anew.
 type Server struct {
-	given string // where it is, if it is not ours
-	dir   string
-	bin   string
-	user  *syscall.Credential // nil: ours
-	cmd   *exec.Cmd
-	held  io.WriteCloser // while this is open it runs
+	Addr string // "host:port"; "": it has a socket only
+
+	given    string // where it is, if it is not ours
+	dir      string
+	bin      string
+	settings []string
+	user     *syscall.Credential // nil: ours
+	cmd      *exec.Cmd
+	held     io.WriteCloser // while this is open it runs
 }
 
 // Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	return ending(t, start)
+}
+
+// StartDurable starts one that loses nothing to the power either, and that can be reached
+// by TCP, too.
+func StartDurable(t testing.TB) *Server {
+	t.Helper()
+	return ending(t, Durable)
+}
+
+func ending(t testing.TB, start func() (*Server, error)) *Server {
+	t.Helper()
 	s, err := start()
 	if err != nil {
 		leave(t, err)
 	}
-	t.Cleanup(func() {
-		s.Stop()
-		os.RemoveAll(s.dir)
-	})
+	t.Cleanup(s.Remove)
 	return s
 }
 
-var errNone = errors.New("no PostgreSQL is installed here, and " + variable + " names none")
+// Durable is StartDurable for who removes it himself.
+func Durable() (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	return create(&Server{Addr: addr, settings: []string{"listen_addresses=127.0.0.1", "port=" + port, "max_connections=300"}})
+}
 
+var ErrNone = errors.New("no PostgreSQL is installed here, and " + variable + " names none")
+
+// start starts one of which what was committed is not to survive the power, but all else.
 func start() (*Server, error) {
+	return create(&Server{settings: []string{"listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=300"}})
+}
+
+func create(s *Server) (*Server, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	slices.SortFunc(found, func(a, b string) int { return version(a) - version(b) })
 	if path, err := exec.LookPath("postgres"); err == nil {
 		found = append([]string{path}, found...)
 	}
 	if len(found) == 0 {
-		return nil, errNone
+		return nil, ErrNone
 	}
-	s := &Server{bin: filepath.Dir(found[len(found)-1])}
+	s.bin = filepath.Dir(found[len(found)-1])
 	if os.Getuid() == 0 { // which PostgreSQL refuses
 		account, err := user.Lookup("postgres")
 		if err != nil {
@@ -134,7 +164,7 @@ func start() (*Server, error) {
 		}
 	}
 	// A locale that sorts otherwise than by bytes, which nothing may depend on.
-	initdb := s.command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en", "--no-sync")
+	initdb := s.Command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
@@ -156,7 +186,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 }
 
 // supervise ends the server when our end of its input is closed, however we end.
-const supervise = `dir=$1; shift; "$@" >>"$dir/log" 2>&1 & read -r word; kill -QUIT $!; wait $!; [ "$word" = keep ] || rm -rf "$dir"`
+const supervise = `dir=$1; shift; "$@" >>"$dir/log" 2>&1 & read -r word; kill -"${word:-QUIT}" $!; wait $!; [ "$word" ] || rm -rf "$dir"`
 
 // Start starts it again.
 func (s *Server) Start(t testing.TB) {
@@ -167,9 +197,11 @@ func (s *Server) Start(t testing.TB) {
 }
 
 func (s *Server) start() (err error) {
-	// What was committed is not to survive the power, but for all else.
-	s.cmd = s.command("/bin/sh", "-c", supervise, "sh", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir,
-		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=300")
+	args := []string{"-c", supervise, "sh", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	s.cmd = s.command("/bin/sh", args...)
 	if s.held, err = s.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -192,21 +224,39 @@ func (s *Server) start() (err error) {
 	}
 }
 
-// Stop ends it as a crash does: nobody is waited for.
-func (s *Server) Stop() {
+// Stop ends it as a crash does: nobody is waited for. StopFast has it roll back what is
+// under way, and write down all that it has.
+func (s *Server) Stop()     { s.stop("QUIT") }
+func (s *Server) StopFast() { s.stop("INT") }
+
+func (s *Server) stop(signal string) {
 	if s.held == nil {
 		return
 	}
-	io.WriteString(s.held, "keep\n")
+	io.WriteString(s.held, signal+"\n")
 	s.held.Close()
 	s.cmd.Wait()
 	s.held = nil
 }
 
+// Remove ends it and leaves nothing.
+func (s *Server) Remove() {
+	s.Stop()
+	os.RemoveAll(s.dir)
+}
+
+// Command is one of PostgreSQL's own programs, to be run.
+func (s *Server) Command(name string, args ...string) *exec.Cmd {
+	return s.command(filepath.Join(s.bin, name), args...)
+}
+
 // URL is where it is.
 func (s *Server) URL() string {
-	if s.given != "" {
+	switch {
+	case s.given != "":
 		return s.given
+	case s.Addr != "":
+		return "postgres://postgres@" + s.Addr + "/postgres?sslmode=disable"
 	}
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
 }
