@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -40,24 +41,30 @@ func alternate(k int) windsock.State {
 }
 
 // Sixteen write, in four processes; who follows the log by its seq in a fifth one steps
-// over none.
+// over none. A record says from one thing to a thousandth of all there is to be said, most
+// of them little: so a million events, by hand, take minutes, and still thousands of commits.
 func TestSeqIsInTheOrderOfTheCommits(t *testing.T) {
-	const writers, processes, members = 16, 4, 40
+	const writers, processes = 16, 4
+	sizes := bits.Len(uint(*orderEvents / 1000))
 	db, seed := postgres.Schema(t), rand.Uint64()
 	t.Logf("seed %d", seed)
 	var stores []*Store
 	for range processes {
 		stores = append(stores, quiet(t, db))
 	}
+	var deployments []windsock.DeploymentSpec
+	var instances []windsock.InstanceSpec
 	for w := range writers {
-		var ids []string
-		for m := range members {
-			ids = append(ids, fmt.Sprintf("i%d-%d", w, m))
+		deployments = append(deployments, windsock.DeploymentSpec{ID: fmt.Sprintf("d%d", w), Flap: "off"})
+		for m := range 1 << sizes {
+			instances = append(instances, windsock.InstanceSpec{ID: fmt.Sprintf("i%d-%d", w, m), DeploymentID: deployments[w].ID})
 		}
-		declare(t, stores[0], fmt.Sprintf("d%d", w), ids...)
+	}
+	if err := stores[0].Declare(t.Context(), deployments, instances); err != nil {
+		t.Fatal(err)
 	}
 	from := stores[0].Head()
-	var told atomic.Int64
+	var told, records atomic.Int64
 	ctx, done := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -65,7 +72,7 @@ func TestSeqIsInTheOrderOfTheCommits(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(w)))
 			for k := 0; told.Load() < int64(*orderEvents); k++ {
 				var obs []windsock.Observation
-				for m := range 1 + r.IntN(members) {
+				for m := range 1 + r.IntN(1<<r.IntN(sizes+1)) {
 					obs = append(obs, instanceSaid(fmt.Sprintf("i%d-%d", w, m), "a", alternate(k)))
 				}
 				out, err := stores[w%processes].Record(t.Context(), obs)
@@ -73,6 +80,7 @@ func TestSeqIsInTheOrderOfTheCommits(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				records.Add(1)
 				for _, o := range out {
 					if o.Changed {
 						told.Add(1)
@@ -116,7 +124,7 @@ func TestSeqIsInTheOrderOfTheCommits(t *testing.T) {
 	if changes != told.Load() {
 		t.Errorf("%d changes were acknowledged, %d read", told.Load(), changes)
 	}
-	t.Logf("%d events", read-from)
+	t.Logf("%d events of %d records", read-from, records.Load())
 }
 
 // What one process commits another hears of without looking.
