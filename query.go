@@ -33,7 +33,8 @@ type EventFilter struct {
 	Subject string // its id
 	Type    EventType
 	Word    Word
-	Brief   bool // of the events only what Wants asks for, and when they were
+	Before  int64 // the newest of those before this one, the newest first; 0: those after another, in order
+	Brief   bool  // of the events only what Wants asks for, and when they were
 }
 
 // ETag returns the strong entity tag of v as the API shows it: it differs whenever the

@@ -41,8 +41,15 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		stream = r.Method == http.MethodGet && wantsStream(r)
 		field  = "after"
 	)
+	filter.Before = q.number("before", 0, 1, 1<<62)
+	if filter.Before > 0 && (stream || q.Has("after") || q.Has("wait")) {
+		q.refuse("before", "does not go with after, wait or a stream")
+	}
 	if q.err != nil {
 		return q.err
+	}
+	if filter.Before > 0 {
+		return s.pageBack(w, r, limit, filter)
 	}
 	if stream {
 		if last := r.Header.Get("Last-Event-ID"); last != "" {
@@ -114,11 +121,28 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, after int64, limit
 	if err := s.known(r.Context()); err != nil { // no more
 		return err
 	}
+	return s.showEvents(w, r, found, next, max(next, s.Store.Head()))
+}
+
+// pageBack shows the newest events before one, the newest first.
+func (s *Server) pageBack(w http.ResponseWriter, r *http.Request, limit int, f windsock.EventFilter) error {
+	found, err := s.Store.Events(r.Context(), 0, limit, f)
+	if err != nil {
+		return err
+	}
+	var next int64
+	if len(found) == limit {
+		next = found[limit-1].Seq
+	}
+	return s.showEvents(w, r, found, next, s.Store.Head())
+}
+
+func (s *Server) showEvents(w http.ResponseWriter, r *http.Request, found []windsock.Event, next, head int64) error {
 	return represent(w, r, http.StatusOK, struct {
 		Events []windsock.Event `json:"events"`
-		Next   int64            `json:"next"` // seq after which the next page begins
+		Next   int64            `json:"next"` // seq after which, or before which, the next page begins
 		Head   int64            `json:"head"`
-	}{orEmpty(found), next, max(next, s.Store.Head())})
+	}{orEmpty(found), next, head})
 }
 
 // eventsAfter returns the events after one that the filter selects, and up to which one

@@ -429,3 +429,36 @@ func TestAwaitAnswersOnceTheStateIsReached(t *testing.T) {
 	soon(t, done).refused(404, "not-found", "id")
 	s.call("GET", "/api/instances/web-2?await=failed&timeout=0", "").refused(504, "await-timeout", "").has(map[string]any{"observed_state": "running"})
 }
+
+func TestEventsBeforeOne(t *testing.T) {
+	s := open(t)
+	s.detect("web-1", "FAIL DETECTED").want(200)
+	head := s.store.Head()
+	var got []float64
+	before := float64(1 << 40)
+	for before > 0 {
+		page := s.call("GET", fmt.Sprintf("/api/events?before=%.0f&limit=2", before), "").want(200)
+		got = append(got, page.seqs()...)
+		before = page.field("next").(float64)
+	}
+	if int64(len(got)) != head {
+		t.Errorf("got %v, want all %d", got, head)
+	}
+	for i := range got {
+		if got[i] != float64(head)-float64(i) {
+			t.Fatalf("got %v, want the newest first", got)
+		}
+	}
+	if got := s.call("GET", "/api/events?before=1000&deployment=shop&type=instance.state", "").want(200).seqs(); len(got) != 1 {
+		t.Errorf("of the deployment's instances it shows %v", got)
+	}
+	for _, query := range []string{"before=0", "before=x", "before=5&after=1", "before=5&wait=1s"} {
+		s.call("GET", "/api/events?"+query, "").refused(400, "invalid", "before")
+	}
+	s.call("GET", "/api/events?before=5", "", "Accept", "text/event-stream").refused(400, "invalid", "before")
+}
+
+func TestCallerIsTold(t *testing.T) {
+	s := open(t)
+	s.call("GET", "/api/whoami", "").want(200).has(map[string]any{"name": "", "role": "admin", "scope": "global"})
+}

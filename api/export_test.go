@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"slices"
 
 	"windsock"
@@ -29,3 +30,8 @@ func Needs(s *Server) (all []Need) {
 	}
 	return all
 }
+
+// Digest is what the summary is answered with.
+type Digest = digest
+
+func (d *digest) Of(ctx context.Context, store Store) ([]byte, error) { return d.of(ctx, store) }

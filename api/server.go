@@ -45,6 +45,7 @@ type Model interface {
 	ClearEvidence(ctx context.Context, of windsock.Subject, source string) error
 	Pools(context.Context) ([]windsock.Pool, error)
 	Providers(context.Context) ([]windsock.ProviderStatus, error)
+	Summary(context.Context) (windsock.ModelSummary, error)
 }
 
 // Monitors keeps who is to be called back.
@@ -120,6 +121,8 @@ type Server struct {
 	complained atomic.Int64 // in which second a refusal was last logged
 
 	signals, deployables places // for large ones
+
+	digest digest
 }
 
 // A handler answers a request or returns why it cannot.
@@ -193,9 +196,11 @@ func (s *Server) routes() []route {
 		{"GET", "/api/providers/{id}", read, nil, s.showProvider},
 		{"GET", "/api/providers/{id}/listing", read, []string{"limit"}, s.showListing},
 		{"GET", "/api/pools", read, nil, s.listPools},
-		{"GET", "/api/events", read, []string{"after", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
+		{"GET", "/api/summary", read, nil, s.showSummary},
+		{"GET", "/api/events", read, []string{"after", "before", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},
 
 		{"GET", "/api/replicas", read, nil, s.listReplicas},
+		{"GET", "/api/whoami", read, nil, s.showCaller},
 		{"GET", "/api/tokens", admin, nil, s.listTokens},
 		{"POST", "/api/tokens", admin, nil, s.addToken},
 		{"DELETE", "/api/tokens/{id}", admin, nil, s.revokeToken},

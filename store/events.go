@@ -62,14 +62,21 @@ func (s *Store) eventReader(brief bool) func(read func(fields ...any) error) (wi
 }
 
 // Events returns up to limit events that f selects, of those after the seq after, in
-// order. It returns ErrPruned when there were some that are no longer kept.
+// order. It returns ErrPruned when there were some that are no longer kept. Those before
+// one are all that are kept.
 func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error) {
 	columns := eventColumns
 	if f.Brief {
 		columns = briefColumns
 	}
 	q := selecting(`SELECT ` + columns + ` FROM events`)
-	q.where(`seq > ?`, after)
+	order, room := `seq`, s.head.Load()-after
+	if f.Before > 0 {
+		order, room = `seq DESC`, f.Before
+		q.where(`seq < ?`, f.Before)
+	} else {
+		q.where(`seq > ?`, after)
+	}
 	q.whereScope(f.Scope)
 	q.whereIf(f.Kind != "", `kind = ?`, f.Kind)
 	q.whereIf(f.Subject != "", `subject_id = ?`, f.Subject)
@@ -78,15 +85,15 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 	q.whereIf(f.Subject != "" && f.Kind == windsock.KindDeployment, `deployment_id = ?`, f.Subject)
 	q.whereIf(f.Type != "", `type = ?`, f.Type)
 	q.whereIf(f.Word != "", `word = ?`, f.Word)
-	events := make([]windsock.Event, 0, max(min(int64(limit), s.head.Load()-after), 0))
+	events := make([]windsock.Event, 0, max(min(int64(limit), room), 0))
 	readEvent := s.eventReader(f.Brief)
-	err := q.each(ctx, s.read, `seq`, limit, func(read func(...any) error) error {
+	err := q.each(ctx, s.read, order, limit, func(read func(...any) error) error {
 		e, err := readEvent(read)
 		events = append(events, e)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || f.Before > 0 {
+		return events, err
 	}
 	var pruned int64 // after the events: what is missing of them was pruned before
 	if err := s.read.GetContext(ctx, &pruned, `SELECT pruned FROM log`); err != nil {

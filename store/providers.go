@@ -131,43 +131,6 @@ func (s *Store) Providers(ctx context.Context) ([]windsock.ProviderStatus, error
 	return list, err
 }
 
-// Pools counts deployments and instances by state, for each pool of each provider that
-// has any deployment. What it costs follows the number of deployments.
-func (s *Store) Pools(ctx context.Context) ([]windsock.Pool, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT provider, pool, state, tally FROM deployments`)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
-	type key struct{ provider, pool string }
-	pools := map[key]*windsock.Pool{}
-	for rows.Next() {
-		var k key
-		var state windsock.State
-		var tally string
-		if err := rows.Scan(&k.provider, &k.pool, &state, &tally); err != nil {
-			return nil, err
-		}
-		p := pools[k]
-		if p == nil {
-			p = &windsock.Pool{Provider: k.provider, Pool: k.pool, Deployments: map[windsock.State]int{}, Instances: map[windsock.State]int{}}
-			pools[k] = p
-		}
-		p.Deployments[state]++
-		for m, n := range tallyOf(tally) {
-			p.Instances[m.State] += n
-		}
-	}
-	list := make([]windsock.Pool, 0, len(pools))
-	for _, p := range pools {
-		list = append(list, *p)
-	}
-	slices.SortFunc(list, func(a, b windsock.Pool) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Pool, b.Pool))
-	})
-	return list, unavailable(rows.Err())
-}
-
 const probeViews = `SELECT i.id, d.provider, i.probe FROM instances i JOIN deployments d ON d.id = i.deployment_id`
 
 // Probes returns up to limit instances that have a probe, in order of their ids, of those
