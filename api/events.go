@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -190,21 +191,29 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, f w
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	c := http.NewResponseController(w)
-	var frame bytes.Buffer
+	follow := s.filtered(f)
+	if f == (windsock.EventFilter{}) {
+		s.tail.open.Add(1)
+		defer s.tail.open.Add(-1)
+		follow = s.everything
+	}
+	var (
+		frames []byte
+		err    error
+	)
 	for first := true; ; first = false {
 		linger(w, 0)
 		if first {
 			w.WriteHeader(http.StatusOK)
 		}
-		if _, err := w.Write(frame.Bytes()); err != nil {
+		if _, err := w.Write(frames); err != nil {
 			return nil // gone or stuck
 		}
 		if err := c.Flush(); err != nil {
 			return nil
 		}
-		frame.Reset()
 		waiting, cancel := s.untilStop(r.Context(), heartbeat)
-		found, next, err := s.eventsAfter(r.Context(), waiting, after, windsock.MaxPage, f)
+		frames, after, err = follow(r.Context(), waiting, after)
 		cancel()
 		switch {
 		case err != nil:
@@ -212,14 +221,53 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, f w
 		case r.Context().Err() != nil || s.Stop.Err() != nil || s.known(r.Context()) != nil:
 			return nil
 		}
-		after = next
+		if len(frames) == 0 { // the id moves its place in the log past what it does not want to hear
+			frames = fmt.Appendf(nil, ":\nid: %d\n\n", after)
+		}
+	}
+}
+
+// A follower returns what a stream is to send that has come to after, and how far it comes
+// by that; nothing when nothing happened until waiting ended.
+type follower func(ctx, waiting context.Context, after int64) (frames []byte, next int64, err error)
+
+// filtered is for streams that want to hear some events: each looks for its own.
+func (s *Server) filtered(f windsock.EventFilter) follower {
+	return func(ctx, waiting context.Context, after int64) ([]byte, int64, error) {
+		found, next, err := s.eventsAfter(ctx, waiting, after, windsock.MaxPage, f)
+		if err != nil {
+			return nil, after, err
+		}
+		var frames bytes.Buffer
 		for i := range found {
-			if err := writeEvent(&frame, &found[i]); err != nil {
-				return err
+			if err := writeEvent(&frames, &found[i]); err != nil {
+				return nil, after, err
 			}
 		}
-		if len(found) == 0 { // the id moves its place in the log past what it does not want to hear
-			fmt.Fprintf(&frame, ":\nid: %d\n\n", after)
+		return frames.Bytes(), next, nil
+	}
+}
+
+// everything is for those that want to hear all. Only one that lags behind the tail reads
+// the store.
+func (s *Server) everything(ctx, waiting context.Context, after int64) ([]byte, int64, error) {
+	for {
+		frames, next, ok, err := s.tail.since(ctx, s.Store, after)
+		switch {
+		case err != nil:
+			return nil, after, err
+		case !ok:
+			return s.filtered(windsock.EventFilter{})(ctx, waiting, after)
+		case len(frames) > 0:
+			return frames, next, nil
+		}
+		after = next
+		pace := s.tail.pace()
+		switch err := s.news(waiting, after, pace/2+rand.N(pace)); {
+		case waiting.Err() != nil:
+			return nil, after, nil
+		case err != nil:
+			return nil, after, err
 		}
 	}
 }

@@ -31,7 +31,18 @@ func Needs(s *Server) (all []Need) {
 	return all
 }
 
-// Digest is what the summary is answered with.
-type Digest = digest
+// Digest and Tail are what answers are made of for all who ask at once.
+type (
+	Digest = digest
+	Tail   = tail
+)
 
 func (d *digest) Of(ctx context.Context, store Store) ([]byte, error) { return d.of(ctx, store) }
+
+func (t *tail) Since(ctx context.Context, log Log, after int64) ([]byte, int64, bool, error) {
+	return t.since(ctx, log, after)
+}
+
+func (t *tail) Size() int { return len(t.text) }
+
+const TailBytes = tailBytes

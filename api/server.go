@@ -123,6 +123,7 @@ type Server struct {
 	signals, deployables places // for large ones
 
 	digest digest
+	tail   tail
 }
 
 // A handler answers a request or returns why it cannot.

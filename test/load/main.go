@@ -29,7 +29,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "rounds; medians are told")
 	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk; servers of a cloud")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
-	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud,components,agents,replicas", "what to measure")
+	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud,components,agents,replicas,pages", "what to measure")
 	server   = flag.String("db", "", "URL of a PostgreSQL to use instead of files; its schema windsock_load is removed each time")
 	sinkAddr = flag.String("sink", "", "be a handler that stores nothing, at this address (used by itself)")
 	plain    = flag.String("plainly", "", "be a client that does nothing but post to this address (used by itself)")
@@ -79,7 +79,7 @@ func run() error {
 	}{
 		{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing}, {"cloud", clouded},
 		{"fanout", fanOut}, {"latency", latency}, {"idle", idleMonitors}, {"scope", outOfScope}, {"hang", oneHangs},
-		{"components", components}, {"agents", idleAgents}, {"replicas", replicated},
+		{"components", components}, {"agents", idleAgents}, {"replicas", replicated}, {"pages", pages},
 	} {
 		if !slices.Contains(strings.Split(*only, ","), m.name) {
 			continue
