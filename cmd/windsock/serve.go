@@ -139,9 +139,13 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if opts.has(windsock.RoleAPI) {
 		g.Go(func() error { return redeclare(ctx, opts, st) })
 	}
+	handler := srv.Handler()
+	if opts.has(windsock.RoleAPI) {
+		handler = withPage(handler)
+	}
 	g.Go(func() error {
 		defer srv.Wait()
-		return answerOn(ctx, answers, srv.Handler(), srv.Parked())
+		return answerOn(ctx, answers, handler, srv.Parked())
 	})
 	if opts.issuer != nil {
 		g.Go(func() error { return opts.issuer.Run(ctx) })
