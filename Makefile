@@ -98,6 +98,10 @@ test-image: rootfs ## build the image and run it, by docker or without an engine
 test-prometheus: build ## let promtool and a real Prometheus read the metrics
 	test/prometheus/run
 
+.PHONY: test-page
+test-page: build ## click through the page in a real Chromium
+	test/page/run
+
 .PHONY: test-arm64
 test-arm64: build-arm64 ## run that, by qemu where this is no arm64: service and agent
 	$(GO) test -count=1 -v ./test/arm64
