@@ -16,11 +16,13 @@ import (
 	"windsock"
 	"windsock/document"
 	"windsock/observer"
+	"windsock/observer/docker"
 	"windsock/observer/openstack"
 )
 
 // kinds are the providers there are. To add one takes a line.
 var kinds = map[string]kind{
+	"docker":    kindOf(docker.New),
 	"openstack": kindOf(openstack.New),
 }
 
@@ -138,7 +140,7 @@ func (p *fileProvider) check() error {
 		return err
 	}
 	if kinds[p.Kind] == nil && p.Kind != static {
-		return windsock.Invalid("kind", "want %s; got %q", strings.Join(append(slices.Sorted(maps.Keys(kinds)), static), " or "), windsock.Clip(p.Kind))
+		return windsock.Invalid("kind", "want one of %s; got %q", strings.Join(append(slices.Sorted(maps.Keys(kinds)), static), ", "), windsock.Clip(p.Kind))
 	}
 	if p.Interval != 0 && p.Interval < windsock.Duration(time.Second) {
 		return windsock.Invalid("interval", "want at least a second, got %s", time.Duration(p.Interval))
