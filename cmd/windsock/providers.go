@@ -17,12 +17,14 @@ import (
 	"windsock/document"
 	"windsock/observer"
 	"windsock/observer/docker"
+	"windsock/observer/libvirt"
 	"windsock/observer/openstack"
 )
 
 // kinds are the providers there are. To add one takes a line.
 var kinds = map[string]kind{
 	"docker":    kindOf(docker.New),
+	"libvirt":   kindOf(libvirt.New),
 	"openstack": kindOf(openstack.New),
 }
 

@@ -58,8 +58,8 @@ func TestProviderErrorsSayWhere(t *testing.T) {
 		"providers:\n- {id: static, kind: static, cloud: prod}\n":  "2: providers[0].kind: of static only a self_check can be set",
 		provider + "  self_check: {type: tcp}\n":                   `5: providers[0].self_check.target: want host:port, got ""`,
 		"providers:\n- kind: openstack\n":                          "2: providers[0].id: is required",
-		"providers:\n- id: east\n  kind: vmware\n":                 `3: providers[0].kind: want one of docker, openstack, static; got "vmware"`,
-		"providers:\n- id: east\n":                                 `2: providers[0].kind: want one of docker, openstack, static; got ""`,
+		"providers:\n- id: east\n  kind: vmware\n":                 `3: providers[0].kind: want one of docker, libvirt, openstack, static; got "vmware"`,
+		"providers:\n- id: east\n":                                 `2: providers[0].kind: want one of docker, libvirt, openstack, static; got ""`,
 		"providers: {east: {kind: openstack}}\n":                   "1: providers: want a list, got a mapping",
 		"providers:\n- id: a/b\n  kind: openstack\n":               "2: providers[0].id: want a letter or digit",
 	} {
