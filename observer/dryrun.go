@@ -3,6 +3,7 @@ package observer
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"windsock"
@@ -33,6 +34,11 @@ func (o *Observer) Listing(ctx context.Context, provider string) (windsock.Listi
 	case r := <-flight:
 		return r.Val.(windsock.Listing), r.Err
 	}
+}
+
+// List lists a provider once, without a Model, to which everything would be new.
+func List(ctx context.Context, s Source) windsock.Listing {
+	return newPoller(s, nil, slog.New(slog.DiscardHandler), nil).dryRun(ctx)
 }
 
 func (o *Observer) dryRun(provider string) (windsock.Listing, error) {
