@@ -113,3 +113,11 @@ test-deb: deb ## look through the Debian package and run what is in it
 .PHONY: test-openstack
 test-openstack: compiler ## start a real OpenStack and let windsock observe it; installs it, on a Debian 12, as root
 	GO="$(GO)" test/openstack/run
+
+.PHONY: test-docker
+test-docker: compiler ## start a real Docker engine and let windsock observe it; installs it, on a Debian 12, as root
+	GO="$(GO)" test/docker/run
+
+.PHONY: test-libvirt
+test-libvirt: compiler ## start a real libvirtd, with QEMU, and let windsock observe it; installs it, on a Debian 12, as root
+	GO="$(GO)" test/libvirt/run

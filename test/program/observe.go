@@ -1,0 +1,101 @@
+package program
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// Observers are two windsocks that observe one provider: the first lists it all the time,
+// the other so seldom that it has to hear of what happens there.
+type Observers []Observer
+
+// An Observer is a windsock, and a monitor that it calls back.
+type Observer struct {
+	*Server
+	*Monitor
+}
+
+// A Provider is how the observation goes.
+type Provider struct {
+	CompleteAt string `json:"complete_at"`
+	LastError  string `json:"last_error"`
+	Instances  int    `json:"instances"`
+}
+
+// Listening is what windsock says once it hears of what happens at a provider.
+var Listening = regexp.MustCompile(`(listening to the provider)`)
+
+// Observe starts them, with such a provider, and the deployment shop in it, which may
+// change as often as the test wants. It returns when they have listed it and listen to it.
+func Observe(t *testing.T, provider string) (list Observers) {
+	t.Helper()
+	for _, every := range []string{"1s", "10m"} {
+		dir := t.TempDir()
+		config := filepath.Join(dir, "windsock.yaml")
+		text := fmt.Sprintf("providers: [{id: box, %s, interval: %s}]\ndeployments: [{id: shop, provider: box, provider_id: shop, flap: off}]\n", provider, every)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := Serve(t, "127.0.0.1:0", filepath.Join(dir, "w.db"), "--config", config)
+		s.Until(t, Listening)
+		o := Observer{s, s.Hear(t, "listed every "+every)}
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("windsock, listing every %s:\n%s", every, s.Logged())
+			}
+		})
+		o.Observed(t, "it was listed", func(p Provider) bool { return p.LastError == "" })
+		list = append(list, o)
+	}
+	return list
+}
+
+// Observed waits until the observation goes so.
+func (o Observer) Observed(t *testing.T, what string, ok func(Provider) bool) {
+	t.Helper()
+	Eventually(t, what, func() bool {
+		var p Provider
+		status, err := o.Call(t.Context(), "GET", "/api/providers/box", nil, &p)
+		return err == nil && status == 200 && p.CompleteAt != "" && ok(p)
+	})
+}
+
+// An Instance is what there is to see of one.
+type Instance struct {
+	State  string `json:"observed_state"`
+	Reason string `json:"reason"`
+}
+
+// Seen waits until each of them sees an instance so.
+func (list Observers) Seen(t *testing.T, instance, what string, ok func(Instance) bool) {
+	t.Helper()
+	for _, o := range list {
+		Eventually(t, what, func() bool {
+			var i Instance
+			status, err := o.Call(t.Context(), "GET", "/api/instances/"+instance, nil, &i)
+			return err == nil && status == 200 && ok(i)
+		})
+	}
+}
+
+// Hear waits for each of them to hear the word next, and returns the reason.
+func (list Observers) Hear(t *testing.T, instance, word string) (reason string) {
+	t.Helper()
+	for _, o := range list {
+		reason = o.Next(t, instance, word).Reason
+	}
+	return reason
+}
+
+// Quiet fails the test if more was heard than was waited for.
+func (list Observers) Quiet(t *testing.T) {
+	t.Helper()
+	for _, o := range list {
+		if rest := o.Rest(); len(rest) > 0 {
+			t.Errorf("nothing was the cause of %+v", rest)
+		}
+	}
+}
