@@ -110,6 +110,10 @@ test-arm64: build-arm64 ## run that, by qemu where this is no arm64: service and
 test-deb: deb ## look through the Debian package and run what is in it
 	test/deb/run
 
+.PHONY: test-deploy
+test-deploy: ## read the files for Compose and Kubernetes as those do; no engine, no cluster
+	cd test/deploy && $(GO) vet . && $(GO) mod tidy -diff && $(GO) test -count=1 .
+
 .PHONY: test-openstack
 test-openstack: compiler ## start a real OpenStack and let windsock observe it; installs it, on a Debian 12, as root
 	GO="$(GO)" test/openstack/run
