@@ -29,7 +29,9 @@ var (
 	rounds   = flag.Int("rounds", 5, "rounds; medians are told")
 	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk; servers of a cloud")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
-	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud,components,agents,replicas,pages", "what to measure")
+	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud,components,agents,replicas,pages", "what to measure; scale, too, which takes minutes and some GB")
+	longLog  = flag.Int("events", 10_000_000, "events in the long log of scale")
+	large    = flag.Int("instances", 1_000_000, "instances in the large fleet of scale")
 	server   = flag.String("db", "", "URL of a PostgreSQL to use instead of files; its schema windsock_load is removed each time")
 	sinkAddr = flag.String("sink", "", "be a handler that stores nothing, at this address (used by itself)")
 	plain    = flag.String("plainly", "", "be a client that does nothing but post to this address (used by itself)")
@@ -79,7 +81,7 @@ func run() error {
 	}{
 		{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing}, {"cloud", clouded},
 		{"fanout", fanOut}, {"latency", latency}, {"idle", idleMonitors}, {"scope", outOfScope}, {"hang", oneHangs},
-		{"components", components}, {"agents", idleAgents}, {"replicas", replicated}, {"pages", pages},
+		{"components", components}, {"agents", idleAgents}, {"replicas", replicated}, {"pages", pages}, {"scale", scale},
 	} {
 		if !slices.Contains(strings.Split(*only, ","), m.name) {
 			continue
@@ -136,6 +138,18 @@ func (p *process) stop() {
 // serve starts a windsock whose file declares n instances, in deployments of ten; each
 // may have a probe.
 func serve(dir, binary string, n int, probe string) (*process, error) {
+	config := filepath.Join(dir, "load.yaml")
+	if err := os.WriteFile(config, declared(n, probe), 0o600); err != nil {
+		return nil, err
+	}
+	if err := empty(dir); err != nil {
+		return nil, err
+	}
+	return start(binary, "serve", "--listen", "ADDR", "--db", database(dir), "--config", config, "--log-level", "error")
+}
+
+// declared is a file that declares n instances, in deployments of ten.
+func declared(n int, probe string) []byte {
 	var b strings.Builder
 	b.WriteString("deployments:\n")
 	for i := range n {
@@ -144,14 +158,7 @@ func serve(dir, binary string, n int, probe string) (*process, error) {
 		}
 		fmt.Fprintf(&b, "  - {id: instance-%06d, name: web, address: 10.0.0.1%s}\n", i, probe)
 	}
-	config := filepath.Join(dir, "load.yaml")
-	if err := os.WriteFile(config, []byte(b.String()), 0o600); err != nil {
-		return nil, err
-	}
-	if err := empty(dir); err != nil {
-		return nil, err
-	}
-	return start(binary, "serve", "--listen", "ADDR", "--db", database(dir), "--config", config, "--log-level", "error")
+	return []byte(b.String())
 }
 
 // schema is where everything is on a server.
@@ -161,12 +168,18 @@ func database(dir string) string {
 	if *server == "" {
 		return filepath.Join(dir, "load.db")
 	}
+	return onServer(schema)
+}
+
+// onServer is the URL of a schema.
+func onServer(schema string) string {
 	u, err := url.Parse(*server)
 	if err != nil {
 		log.Fatal("-db is no URL")
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
+	q.Set("application_name", schema)
 	u.RawQuery = q.Encode()
 	return u.String()
 }
