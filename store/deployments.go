@@ -242,6 +242,7 @@ func (s *Store) Deployments(ctx context.Context, f windsock.Filter) ([]windsock.
 	q.whereIf(f.Pool != "", `pool = ?`, f.Pool)
 	q.whereFlag(`drift <> 0`, f.Drift)
 	q.whereFlag(deploymentStale, f.Stale)
+	q.whereAmiss(&f)
 	var rows []deploymentView
 	if err := q.page(ctx, s.read, &rows, `id`, f.Limit); err != nil {
 		return nil, err

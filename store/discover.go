@@ -105,10 +105,13 @@ func (w *working) instanceOf(provider, id string) (*instance, error) {
 // Known lists up to limit subjects of a kind that a provider showed and that are not gone,
 // by the provider's ids, after that one.
 func (s *Store) Known(ctx context.Context, provider string, kind windsock.Kind, after string, limit int) (ids []string, err error) {
-	q := selecting(`SELECT v.provider_id FROM deployments v JOIN evidence e ON e.kind = 'deployment' AND e.subject_id = v.id`)
+	table := `deployments`
 	if kind == windsock.KindInstance {
-		q = selecting(`SELECT v.provider_id FROM instances v JOIN evidence e ON e.kind = 'instance' AND e.subject_id = v.id`)
+		table = `instances`
 	}
-	q.where(`e.source = ? AND e.state <> 'gone' AND v.provider_id > ?`, windsock.ProviderSource(provider), after)
+	// CROSS has SQLite go by the provider's ids, and not through the evidence of all for each page.
+	q := selecting(`SELECT v.provider_id FROM ` + table + ` v CROSS JOIN evidence e`)
+	q.where(`e.kind = ? AND e.subject_id = v.id`, string(kind))
+	q.where(`e.source = ? AND e.state <> 'gone' AND v.provider_id > ? AND v.provider_id <> ''`, windsock.ProviderSource(provider), after)
 	return ids, q.page(ctx, s.read, &ids, `v.provider_id`, limit)
 }

@@ -268,6 +268,7 @@ func (s *Store) Instances(ctx context.Context, f windsock.Filter) ([]windsock.In
 	q.whereIf(f.Assembly != "", `v.assembly = ?`, f.Assembly)
 	q.whereFlag(`v.drift <> 0`, f.Drift)
 	q.whereFlag(instanceStale, f.Stale)
+	q.whereAmiss(&f)
 	var rows []instanceView
 	if err := q.page(ctx, s.read, &rows, `v.id`, f.Limit); err != nil {
 		return nil, err

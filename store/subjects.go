@@ -190,7 +190,7 @@ func (w *working) addInstances(values []string, column string) {
 			w.instancesOf[i.ProviderID] = append(w.instancesOf[i.ProviderID], i)
 		}
 		return err
-	}, `SELECT `+instanceColumns+` FROM instances WHERE `+inSet(column), set(values))
+	}, `SELECT `+instanceColumns+` FROM instances WHERE `+inSet(column)+` AND `+column+` <> ''`, set(values))
 	w.loadDeployments(of)
 	if w.err != nil {
 		return
@@ -230,7 +230,7 @@ func (w *working) addDeployments(values []string, column string) {
 			w.deploymentsOf[d.ProviderID] = append(w.deploymentsOf[d.ProviderID], d)
 		}
 		return err
-	}, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column), set(values))
+	}, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column)+` AND `+column+` <> ''`, set(values))
 	w.loadEvidence(windsock.KindDeployment, fresh, func(id string) *body { return &w.deployments[id].body })
 	for _, id := range fresh {
 		w.loadParents(w.deployments[id])

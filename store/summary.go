@@ -11,7 +11,10 @@ import (
 // Summary counts all that there is. What it costs follows the number of deployments.
 func (s *Store) Summary(ctx context.Context) (windsock.ModelSummary, error) {
 	sum := windsock.ModelSummary{Seq: s.Head(), Deployments: map[windsock.State]int{}, Instances: map[windsock.State]int{}, Monitors: map[string]int{}}
-	rows, err := s.read.QueryContext(ctx, `SELECT provider, pool, state, tally, drift <> 0, `+deploymentStale+` FROM deployments v`)
+	// Most deployments of a pool are as others are, so few tallies are read.
+	rows, err := s.read.QueryContext(ctx, `SELECT provider, pool, state, tally, drifts, behind, count(*) FROM (
+		SELECT provider, pool, state, tally, drift <> 0 AS drifts, `+deploymentStale+` AS behind FROM deployments v) AS kinds
+		GROUP BY provider, pool, state, tally, drifts, behind`)
 	if err != nil {
 		return sum, unavailable(err)
 	}
@@ -23,7 +26,8 @@ func (s *Store) Summary(ctx context.Context) (windsock.ModelSummary, error) {
 		var state windsock.State
 		var tally string
 		var drift, stale bool
-		if err := rows.Scan(&k.provider, &k.pool, &state, &tally, &drift, &stale); err != nil {
+		var alike int
+		if err := rows.Scan(&k.provider, &k.pool, &state, &tally, &drift, &stale, &alike); err != nil {
 			return sum, err
 		}
 		p := pools[k]
@@ -31,17 +35,17 @@ func (s *Store) Summary(ctx context.Context) (windsock.ModelSummary, error) {
 			p = &windsock.Pool{Provider: k.provider, Pool: k.pool, Deployments: map[windsock.State]int{}, Instances: map[windsock.State]int{}}
 			pools[k] = p
 		}
-		p.Deployments[state]++
-		sum.Deployments[state]++
+		p.Deployments[state] += alike
+		sum.Deployments[state] += alike
 		for m, n := range tallyOf(tally) {
-			p.Instances[m.State] += n
-			sum.Instances[m.State] += n
+			p.Instances[m.State] += alike * n
+			sum.Instances[m.State] += alike * n
 		}
 		if drift {
-			sum.Drift++
+			sum.Drift += alike
 		}
 		if stale {
-			sum.Stale++
+			sum.Stale += alike
 		}
 	}
 	if err := rows.Err(); err != nil {

@@ -79,7 +79,8 @@ func (s *Store) Tries(ctx context.Context, monitorID string, f windsock.TryFilte
 		q.where(`seq <= ? AND last_seq >= ?`, seq, seq)
 	}
 	var rows []tryRow
-	if err := q.page(ctx, s.read, &rows, `id DESC`, f.Limit); err != nil {
+	// By +id, so that PostgreSQL sorts those of the monitor, and does not go through all for the newest.
+	if err := q.page(ctx, s.read, &rows, `+id DESC`, f.Limit); err != nil {
 		return tries, err
 	}
 	tries.List = make([]windsock.Try, len(rows))

@@ -36,7 +36,7 @@ func (t *tx) query(dest any, query string, args ...any) error {
 // so once.
 func lookup[T any](r queryer, rows *[]T, kind windsock.Kind, views, id string, columns ...string) error {
 	for _, column := range columns {
-		if err := r.query(rows, views+` WHERE `+column+` = ? LIMIT 2`, id); err != nil {
+		if err := r.query(rows, views+` WHERE `+column+` = ? AND `+column+` <> '' LIMIT 2`, id); err != nil {
 			return err
 		}
 		switch len(*rows) {
@@ -82,6 +82,11 @@ func (q *query) whereFlag(cond string, want *bool) {
 	} else if want != nil {
 		q.where(`NOT (` + cond + `)`)
 	}
+}
+
+// whereAmiss adds what follows from f where that has an index: few are not just running.
+func (q *query) whereAmiss(f *windsock.Filter) {
+	q.whereIf(f.Drift != nil && *f.Drift || f.State != "" && f.State != windsock.Running, `(v.state <> 'running' OR v.drift <> 0)`)
 }
 
 // jsonText is v as it is kept; nothing is ”.
