@@ -95,7 +95,7 @@ func copyPages(ctx context.Context, from, to string) error {
 
 // onDriver has f use a connection of its own as the driver has it.
 func onDriver(ctx context.Context, dsn string, f func(*sqlite3.SQLiteConn) error) error {
-	db, err := connect(dsn, 1)
+	db, err := sqlx.Open("sqlite3", dsn)
 	if err != nil {
 		return err
 	}
