@@ -3,6 +3,7 @@ package windsock
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,6 +44,9 @@ const (
 // order of their arrival, whatever their time. A statement of Unknown is the admission that the
 // source could not look: it leaves the state, and only notes since when.
 func (e Evidence) Apply(o Observation, now time.Time) (Evidence, Effect) {
+	if e.outdates(o) || o.Lifts && !e.accuses() {
+		return e, Ignored
+	}
 	at := o.ObservedAt
 	switch {
 	case at.IsZero() || at.After(now) || o.Need > 1:
@@ -70,8 +74,11 @@ func (e Evidence) Apply(o Observation, now time.Time) (Evidence, Effect) {
 		}
 	}
 	effect := Renewed
-	if o.State != e.State {
+	if o.State != e.State || o.Since.After(e.Since) {
 		e.Since = at
+		if !o.Since.IsZero() && o.Since.Before(at) {
+			e.Since = o.Since
+		}
 	}
 	if o.State != e.State || e.Pending != "" || !e.BlindSince.IsZero() || e.Raw != o.Raw || e.Requested != o.Requested ||
 		(o.State != Running && e.Reason != o.Reason) { // what a check that passes says differs each time
@@ -86,6 +93,21 @@ func (e Evidence) Apply(o Observation, now time.Time) (Evidence, Effect) {
 		e.ExpiresAt = now.Add(o.TTL) // by our clock, from receipt: the way here must not count against it
 	}
 	return e, effect
+}
+
+// outdates reports whether the source already said how it was after what the statement is
+// about began. What began at the same moment counts unless it is worse.
+func (e *Evidence) outdates(o Observation) bool {
+	if o.Since.IsZero() || e.State == "" || e.State == Unknown {
+		return false
+	}
+	later := o.Since.Compare(e.Since)
+	return later < 0 || later == 0 && o.State.severity() > e.State.severity()
+}
+
+// accuses reports whether the source said that the thing is down, which nobody asked for.
+func (e *Evidence) accuses() bool {
+	return e.State == Failed || e.State == Stopped && !e.Requested
 }
 
 // blind notes that the source could not look.
@@ -250,4 +272,22 @@ func whyBlind(evidence []Evidence) (reason string) {
 		}
 	}
 	return reason
+}
+
+// Dispensable returns the source, among those of the same family as a new one (what is
+// before the colon), whose evidence may be dropped to make room for that: the one that was
+// longest silent of those that report no failure, or not any more. "": none.
+func Dispensable(evidence []Evidence, source string, now time.Time) (oldest string) {
+	family, _, ok := strings.Cut(source, ":")
+	if !ok || family == string(FromMonitor) { // registered monitors are strangers to each other
+		return ""
+	}
+	var at time.Time
+	for i := range evidence {
+		e := &evidence[i]
+		if e.Origin == FromMonitor && (e.State != Failed || e.expired(now)) && strings.HasPrefix(e.Source, family+":") && (oldest == "" || e.ReceivedAt.Before(at)) {
+			oldest, at = e.Source, e.ReceivedAt
+		}
+	}
+	return oldest
 }

@@ -159,6 +159,12 @@ type Observation struct {
 	Promise    time.Duration // a poll or probe that cannot look for longer is stale; 0: never
 	Need       int           // statements in a row it takes to change this source's mind; below 2: one. They count as they arrive
 	Requested  bool          // somebody asked for this, so a stop is no fault
+
+	// A source that tells again and again how it is, as alerts are sent until they end, has
+	// no ObservedAt but says when that began. It counts as it arrives, unless the source
+	// already said how it was later. Zero: said once.
+	Since time.Time
+	Lifts bool // it ends what the same source said is down, and is nothing else
 }
 
 // Outcome answers one Observation.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"windsock"
 )
 
 // maxSources is how many sources may speak about one subject. Each is kept, so a
-// stranger must not be able to invent them without end.
+// stranger must not be able to invent them without end. Those of one family, as each alert
+// of an Alertmanager is a source, make room for each other once they report no failure.
 const maxSources = 64
 
 // Record takes in what was observed, and is the only way for an observed state to
@@ -154,11 +156,17 @@ func (w *working) apply(b *body, obs *windsock.Observation, out *windsock.Outcom
 	at := b.index(obs.Source)
 	if at >= maxSources {
 		b.evidence, b.touched = b.evidence[:at], b.touched[:at]
+		if old := windsock.Dispensable(b.evidence, obs.Source, w.now); old != "" && w.forget(out.Subject.Kind, out.Subject.ID, b, old) {
+			return w.apply(b, obs, out)
+		}
 		out.Err = fmt.Errorf("%d sources speak about %s %q already, %w to hear another", maxSources, out.Subject.Kind, out.Subject.ID, windsock.ErrTooMany)
 		return false
 	}
 	next, effect := b.evidence[at].Apply(*obs, w.now)
 	if effect == windsock.Ignored {
+		if next.Source == "" { // it would have been the first statement
+			b.evidence, b.touched = b.evidence[:at], b.touched[:at]
+		}
 		return false
 	}
 	b.evidence[at] = next
@@ -173,7 +181,10 @@ func (w *working) apply(b *body, obs *windsock.Observation, out *windsock.Outcom
 // keep has the evidence of obs written when it changed what is believed.
 func (b *body) keep(obs *windsock.Observation) {
 	if b.changed && obs.State != "" {
-		b.touched[b.index(obs.Source)] = true
+		at := slices.IndexFunc(b.evidence, func(e windsock.Evidence) bool { return e.Source == obs.Source })
+		if at >= 0 { // or it lifted nothing
+			b.touched[at] = true
+		}
 	}
 }
 
