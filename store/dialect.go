@@ -145,6 +145,14 @@ const (
 	otherText   = "value ->> 1"
 )
 
+// member is what a JSON object in a column has under a key, which it takes as its argument.
+func (s *Store) member(column string) string {
+	if s.pg != nil {
+		return "CAST(" + column + " AS json) ->> CAST(? AS text)"
+	}
+	return column + " ->> ?"
+}
+
 // unavailable wraps an error of a write as one that another try may not meet, unless a
 // constraint was broken, which is a fault of ours.
 func unavailable(err error) error {
