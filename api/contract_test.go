@@ -56,6 +56,16 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("POST", "/api/monitors/detections", s.example("detectMany", "bare")).want(200)
 	s.call("POST", "/api/monitors/detections", `[{"instance_id":"no","state":"FAIL DETECTED"}]`).want(200)
 
+	s.call("GET", "/api/reports", "").want(200)
+	s.call("POST", "/api/reports/alertmanager?dry_run=true", s.example("takeReport", "alert")).want(200).has(map[string]any{"recorded": 1.})
+	s.call("POST", "/api/reports/alertmanager", s.example("takeReport", "alert")).want(200).has(map[string]any{"recorded": 1.})
+	s.call("POST", "/v1/notifications", s.example("notify", "host")).want(202)
+	s.call("POST", "/v1/any/notifications", s.example("notify", "host")).refused(409, "conflict", "")
+	s.call("POST", "/v1/any/notifications", strings.Replace(s.example("notify", "host"), "node1", "node2", 1)).want(202)
+	s.call("GET", "/api/reports/unmatched", "").want(200)
+	s.call("PATCH", "/v1/any/stacks/shop/any/resources/web-1", s.example("markUnhealthy", "unhealthy")).want(200)
+	s.call("PATCH", "/v1/any/stacks/shop/any/resources/web-1", `{"mark_unhealthy":false}`, "Content-Type", patchType).want(200)
+
 	s.call("POST", "/api/deployments", `{"name":"anonymous"}`).want(201)
 	s.call("POST", "/api/deployments", s.example("createDeployment", "shop")).refused(409, "conflict", "id")
 	s.call("PUT", "/api/deployments/shop", s.example("putDeployment", "shop")).want(200)

@@ -14,6 +14,7 @@ type metrics struct {
 	duration   *prometheus.HistogramVec
 	detections *prometheus.CounterVec
 	refused    *prometheus.CounterVec
+	reports    *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -35,6 +36,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "windsock_detections_total",
 			Help: "Detections posted, by the kind of their subject and by what came of them.",
 		}, []string{"kind", "detection", "result"}),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "windsock_report_items_total",
+			Help: "Items of reports, by the rule by which they were read and by what came of them.",
+		}, []string{"report", "result"}),
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "windsock_http_refused_total",
@@ -43,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, why := range []string{refusedMissing, refusedUnknown, refusedRole, refusedScope} {
 		m.refused.WithLabelValues(why)
 	}
-	reg.MustRegister(m.inFlight, m.requests, m.duration, m.detections, m.refused)
+	reg.MustRegister(m.inFlight, m.requests, m.duration, m.detections, m.reports, m.refused)
 	return m
 }
 

@@ -78,6 +78,7 @@ type Store interface {
 	Log
 	Tokens
 	Audit
+	Finder
 	Ping(context.Context) error                           // writes and commits something small
 	Replicas(context.Context) ([]windsock.Replica, error) // the processes that share the store
 }
@@ -88,7 +89,7 @@ type Deliveries interface {
 }
 
 // Server answers HTTP requests. Every field but Software, Checker, Lister, Deliveries,
-// Pinger, Verifiers, Open, Rate, Proxies, Origins, Ready, Plugins, PublicURL and ID has to be set.
+// Pinger, Reports, Verifiers, Open, Rate, Proxies, Origins, Ready, Plugins, PublicURL and ID has to be set.
 type Server struct {
 	Store      Store
 	Software   Software       // nil: this process keeps none
@@ -103,6 +104,7 @@ type Server struct {
 	Origins    []string       // of web pages that may use the API
 	Mute       bool           // this process has not the role api: it says how it is, and no more
 	Ready      []Beat         // the loops without which this process is not ready
+	Reports    Reports        // nil: no reports are taken
 	Plugins    []string       // the folders, absolute, whose programs an exec probe that is declared over HTTP may run
 	PublicURL  string         // at which instances reach the API; "": at what each of them asks
 	Contract   []byte         // openapi.yaml
@@ -120,7 +122,8 @@ type Server struct {
 
 	complained atomic.Int64 // in which second a refusal was last logged
 
-	signals, deployables places // for large ones
+	signals, deployables, reports places // for large ones
+	notified                      notified
 
 	digest digest
 	tail   tail
@@ -153,6 +156,13 @@ func (s *Server) routes() []route {
 		{"POST", "/api/monitors/deployment/{id}", report, nil, s.detect(windsock.KindDeployment)},
 		{"POST", "/api/monitors/deployment/instance/{id}", report, nil, s.detect(windsock.KindInstance)},
 		{"POST", "/api/monitors/detections", report, nil, s.detectMany},
+
+		{"GET", "/api/reports", read, nil, s.listReports},
+		{"GET", "/api/reports/unmatched", read, nil, s.listUnmatched},
+		{"POST", "/api/reports/{name}", report, []string{"dry_run"}, s.takeReport},
+		{"POST", "/v1/notifications", report, nil, s.notify},
+		{"POST", "/v1/{project}/notifications", report, nil, s.notify},
+		{"PATCH", "/v1/{project}/stacks/{stack}/{stack_id}/resources/{resource}", report, nil, s.markUnhealthy},
 
 		{"GET", "/api/deployments", read, []string{"state", "drift", "stale", "provider", "pool", "limit", "after"}, deployments.list},
 		{"POST", "/api/deployments", admin, nil, deployments.create},
@@ -218,6 +228,7 @@ func (s *Server) routes() []route {
 func (s *Server) Handler() http.Handler {
 	s.metrics = newMetrics(s.Registerer)
 	s.signals, s.deployables = make(places, largeBodies), make(places, largeBodies)
+	s.reports = make(places, largeReports)
 	s.origin = http.NewCrossOriginProtection()
 	s.limits = newLimits(s.Rate, s.Registerer)
 	mux := chi.NewRouter()
@@ -274,7 +285,7 @@ func (s *Server) serve(rt route, w *recorder, r *http.Request) error {
 	if s.ID != "" && r.Header.Get(windsock.IDHeader) == s.ID && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return errLoop
 	}
-	if s.Mute && strings.HasPrefix(rt.path, "/api/") && rt.path != "/api/replicas" {
+	if s.Mute && (strings.HasPrefix(rt.path, "/api/") || strings.HasPrefix(rt.path, "/v1/")) && rt.path != "/api/replicas" {
 		return errNoAPI
 	}
 	if err := s.limits.address(w, r); err != nil {

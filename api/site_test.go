@@ -16,6 +16,7 @@ import (
 
 	"windsock"
 	"windsock/api"
+	"windsock/reports"
 	"windsock/store"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -78,7 +79,7 @@ func open(t *testing.T, changes ...func(*api.Server)) *site {
 	reg := prometheus.NewRegistry()
 	s.server = &api.Server{
 		Store: s.store, Contract: windsock.Contract, Version: "test", Logger: log,
-		Registerer: reg, Gatherer: reg, Stop: stop,
+		Registerer: reg, Gatherer: reg, Stop: stop, Reports: reports.Builtin(),
 	}
 	for _, change := range changes {
 		change(s.server)

@@ -16,6 +16,7 @@ import (
 	"windsock/document"
 	"windsock/monitors"
 	"windsock/oidc"
+	"windsock/reports"
 )
 
 // Config is what the file says.
@@ -34,6 +35,7 @@ type Config struct {
 	Edge        EdgeConfig
 	OIDC        oidc.Config
 	Providers   []ProviderConfig
+	Reports     reports.Rules // all; nil: those that windsock comes with
 	Deployments []windsock.DeploymentSpec
 	Instances   []windsock.InstanceSpec // of all deployments
 }
@@ -59,6 +61,7 @@ type fileConfig struct {
 	TLS         TLSConfig        `json:"tls"`
 	OIDC        oidc.Config      `json:"oidc"`
 	Providers   []fileProvider   `json:"providers"`
+	Reports     []jsontext.Value `json:"reports"`
 	Deployments []fileDeployment `json:"deployments"`
 	EdgeConfig
 }
@@ -143,6 +146,9 @@ func (f *fileConfig) flatten(doc *document.Document) (Config, error) {
 	}
 	var err error
 	if c.Providers, err = f.providers(doc); err != nil {
+		return Config{}, err
+	}
+	if c.Reports, err = f.reports(doc); err != nil {
 		return Config{}, err
 	}
 	known := declared{}

@@ -23,6 +23,7 @@ import (
 	"windsock/monitors"
 	"windsock/observer"
 	"windsock/oidc"
+	"windsock/reports"
 	"windsock/store"
 )
 
@@ -51,6 +52,9 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	}
 	if len(opts.Roles) == 0 {
 		opts.Roles = windsock.Roles
+	}
+	if opts.Reports == nil { // no file says otherwise
+		opts.Reports = reports.Builtin()
 	}
 	log := opts.Log
 	reg := prometheus.NewRegistry()
@@ -83,7 +87,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	st.Count(dlv.Monitors)
 	looks, calls := observing{st, obs}, delivering{st, dlv}
 	srv := &api.Server{
-		Store: st, Software: st, Checker: looks, Lister: looks, Deliveries: calls, Pinger: calls, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
+		Store: st, Software: st, Checker: looks, Lister: looks, Deliveries: calls, Pinger: calls, Reports: opts.Reports, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(), Mute: !opts.has(windsock.RoleAPI),
 		Rate: opts.Edge.RateLimit, Proxies: opts.Edge.proxies(), Origins: opts.Edge.CORSOrigins,
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,

@@ -17,6 +17,7 @@ import (
 	"windsock"
 	"windsock/monitors"
 	"windsock/oidc"
+	"windsock/reports"
 )
 
 // ServeCmd is "windsock serve". What neither a flag nor the environment gives is taken
@@ -81,6 +82,7 @@ type ServeOptions struct {
 	issuer      *oidc.Verifier // of that; nil: there is none
 	Keep        KeepConfig
 	Providers   []ProviderConfig
+	Reports     reports.Rules
 	File        bool                      // there is one
 	Deployments []windsock.DeploymentSpec // as it declares them
 	Instances   []windsock.InstanceSpec
@@ -174,6 +176,7 @@ func (c *ServeCmd) options(file Config) ServeOptions {
 		},
 		File:        c.Config != "",
 		Providers:   file.Providers,
+		Reports:     file.Reports,
 		Deployments: file.Deployments,
 		Instances:   file.Instances,
 	}
