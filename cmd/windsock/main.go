@@ -29,6 +29,7 @@ type commands struct {
 	Verify      VerifyCmd      `cmd:"" help:"Check the signature of a callback."`
 	Check       CheckCmd       `cmd:"" help:"Look at a deployment or an instance now, as a Nagios plugin."`
 	Wait        WaitCmd        `cmd:"" help:"Wait until a deployment or an instance is in a state."`
+	Report      ReportCmd      `cmd:"" help:"Report what a script, an agent or another monitor saw, also while windsock is away."`
 	Discover    DiscoverCmd    `cmd:"" help:"List what a provider runs, without a service."`
 	Deployable  DeployableCmd  `cmd:"" help:"Look at a template of software components."`
 	Token       TokenCmd       `cmd:"" help:"Make, list and revoke the tokens of those who call."`
