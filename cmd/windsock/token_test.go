@@ -16,8 +16,8 @@ import (
 	"windsock/store"
 )
 
-// says runs a command to its end and returns what it printed.
-func says(t *testing.T, status int, args ...string) (out, err string) {
+// said runs a command to its end and returns what it printed.
+func said(t *testing.T, status int, args ...string) (out, err string) {
 	t.Helper()
 	p := start(t, args...)
 	done := make(chan string, 1)
@@ -42,7 +42,7 @@ func serving(t *testing.T, args ...string) string {
 func TestTokenCommands(t *testing.T) {
 	dir := t.TempDir()
 	db, file := filepath.Join(dir, "w.db"), filepath.Join(dir, "ops.token")
-	ops, note := says(t, 0, "token", "create", "ops", "--role", "admin", "--db", db)
+	ops, note := said(t, 0, "token", "create", "ops", "--role", "admin", "--db", db)
 	if !strings.HasPrefix(ops, "wst_") || strings.Contains(ops, "\n") || strings.Contains(note, ops) {
 		t.Fatalf("printed is %q, and beside it %q", ops, note)
 	}
@@ -50,45 +50,45 @@ func TestTokenCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := serving(t, "--db", db)
-	if _, err := says(t, 1, "token", "list", "--url", url); !strings.Contains(err, "Authorization: Bearer") {
+	if _, err := said(t, 1, "token", "list", "--url", url); !strings.Contains(err, "Authorization: Bearer") {
 		t.Errorf("without a token it says %q", err)
 	}
-	says(t, 0, "healthcheck", "--url", url)
+	said(t, 0, "healthcheck", "--url", url)
 
-	reader, note := says(t, 0, "token", "create", "reader", "--ttl", "90d", "--url", url, "--token-file", file)
+	reader, note := said(t, 0, "token", "create", "reader", "--ttl", "90d", "--url", url, "--token-file", file)
 	if !strings.Contains(note, "role read") || !strings.Contains(note, "valid until 20") {
 		t.Errorf("it says %q", note)
 	}
-	says(t, 0, "token", "create", "nagios", "--role", "report", "--scope", "deployment:shop", "--db", db) // beside it
-	list, _ := says(t, 0, "token", "list", "--url", url, "--token-file", file)
+	said(t, 0, "token", "create", "nagios", "--role", "report", "--scope", "deployment:shop", "--db", db) // beside it
+	list, _ := said(t, 0, "token", "list", "--url", url, "--token-file", file)
 	if lines := strings.Split(list, "\n"); len(lines) != 4 || !strings.Contains(lines[1], "deployment:shop") || strings.Contains(list, ops[4:]) {
 		t.Errorf("listed are\n%s", list)
 	}
-	if list, _ := says(t, 0, "token", "list", "--json", "--db", db); strings.Count(list, `"name":`) != 3 {
+	if list, _ := said(t, 0, "token", "list", "--json", "--db", db); strings.Count(list, `"name":`) != 3 {
 		t.Errorf("listed are\n%s", list)
 	}
 
 	t.Setenv("WINDSOCK_TOKEN", reader)
-	if _, err := says(t, 1, "token", "revoke", "ops", "--url", url); !strings.Contains(err, "reader has the role read; this takes admin") {
+	if _, err := said(t, 1, "token", "revoke", "ops", "--url", url); !strings.Contains(err, "reader has the role read; this takes admin") {
 		t.Errorf("it says %q", err)
 	}
-	if out, _ := says(t, int(notPossible), "wait", "deployment", "none", "--url", url); !strings.Contains(out, "not found") {
+	if out, _ := said(t, int(notPossible), "wait", "deployment", "none", "--url", url); !strings.Contains(out, "not found") {
 		t.Errorf("it says %q", out)
 	}
-	if out, _ := says(t, int(statusUnknown), "check", "deployment", "none", "--url", url); !strings.Contains(out, "this takes admin") {
+	if out, _ := said(t, int(statusUnknown), "check", "deployment", "none", "--url", url); !strings.Contains(out, "this takes admin") {
 		t.Errorf("it says %q", out)
 	}
-	says(t, 0, "token", "revoke", "reader", "--url", url, "--token-file", file)
-	if _, err := says(t, 1, "token", "list", "--url", url); !strings.Contains(err, "revoked") {
+	said(t, 0, "token", "revoke", "reader", "--url", url, "--token-file", file)
+	if _, err := said(t, 1, "token", "list", "--url", url); !strings.Contains(err, "revoked") {
 		t.Errorf("with a token that is revoked it says %q", err)
 	}
-	if _, err := says(t, 1, "token", "revoke", "reader", "--db", db); !strings.Contains(err, "not found") {
+	if _, err := said(t, 1, "token", "revoke", "reader", "--db", db); !strings.Contains(err, "not found") {
 		t.Errorf("it says %q", err)
 	}
-	if _, err := says(t, 1, "token", "create", "ops", "--db", db); !strings.Contains(err, `"ops" is there`) {
+	if _, err := said(t, 1, "token", "create", "ops", "--db", db); !strings.Contains(err, `"ops" is there`) {
 		t.Errorf("it says %q", err)
 	}
-	if _, err := says(t, 1, "token", "list", "--url", url, "--token-file", filepath.Join(dir, "none")); !strings.Contains(err, "no such file") {
+	if _, err := said(t, 1, "token", "list", "--url", url, "--token-file", filepath.Join(dir, "none")); !strings.Contains(err, "no such file") {
 		t.Errorf("it says %q", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestTokenCommands(t *testing.T) {
 func TestListensElsewhereWithTokensOnly(t *testing.T) {
 	dir := t.TempDir()
 	db := filepath.Join(dir, "w.db")
-	if _, err := says(t, 1, "serve", "--listen", "0.0.0.0:0", "--db", db); !strings.Contains(err, "windsock token create NAME --role admin --db "+db) {
+	if _, err := said(t, 1, "serve", "--listen", "0.0.0.0:0", "--db", db); !strings.Contains(err, "windsock token create NAME --role admin --db "+db) {
 		t.Errorf("it says %q", err)
 	}
 

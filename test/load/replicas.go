@@ -43,10 +43,10 @@ func replicated(dir, binary string) error {
 	}
 	fmt.Printf("pgbench, one INSERT a commit    %8.0f commits/s (median of %d rounds of %s, %d connections)\n", median(commits), rounds, *span, *conns)
 	for _, n := range []int{1, 2, 4} {
-		fmt.Printf("detections, %d windsocks         %8.0f posts/s   %.2f of its commits\n", n, median(posts[n]), median(ratios(posts[n], commits)))
+		fmt.Printf("detections, replicas: %d         %8.0f posts/s   %.2f of its commits\n", n, median(posts[n]), median(ratios(posts[n], commits)))
 	}
 	for _, n := range []int{1, 2, 4} {
-		fmt.Printf("callbacks by %d windsocks        %8.0f /s        to %d monitors, %.2f of those of one\n", n, median(callbacks[n]), monitors, median(ratios(callbacks[n], callbacks[1])))
+		fmt.Printf("callbacks, replicas: %d          %8.0f /s        to %d monitors, %.2f of those of one\n", n, median(callbacks[n]), monitors, median(ratios(callbacks[n], callbacks[1])))
 	}
 	return nil
 }
