@@ -80,4 +80,6 @@ func (s *SilenceSpec) Matches(e *Event) bool {
 }
 
 // Holder says in words what holds.
-func (s *Silence) Holder() string { return fmt.Sprintf("silence %s of %s: %s", s.ID, s.Author, s.Reason) }
+func (s *Silence) Holder() string {
+	return fmt.Sprintf("silence %s of %s: %s", s.ID, s.Author, s.Reason)
+}

@@ -106,8 +106,11 @@ func bearer(r *http.Request) (windsock.Secret, error) {
 	refuse := func(why string) (windsock.Secret, error) {
 		return "", at("Authorization", fmt.Errorf("%s: %w", why, windsock.ErrUnauthorized))
 	}
-	given := r.Header.Values("Authorization")
-	if len(given) != 1 {
+	given, keystone := r.Header.Values("Authorization"), r.Header.Values("X-Auth-Token")
+	if len(given) == 0 && len(keystone) == 1 { // as clients of OpenStack's services say it
+		given = []string{"Bearer " + keystone[0]}
+	}
+	if len(given) != 1 || len(keystone) > 1 {
 		return refuse("want one header Authorization: Bearer and a token")
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -93,8 +94,11 @@ func (s *Server) takeReport(w http.ResponseWriter, r *http.Request) error {
 		return q.err
 	}
 	done, err := s.report(r, name, body, dry != nil && *dry)
-	if err != nil {
+	if errors.Is(err, windsock.ErrNotFound) {
 		return at("name", err)
+	}
+	if err != nil {
+		return err
 	}
 	return answer(w, http.StatusOK, done)
 }
@@ -103,6 +107,9 @@ func (s *Server) takeReport(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) report(r *http.Request, name string, body []byte, dry bool) (*reported, error) {
 	if s.Reports == nil {
 		return nil, windsock.ErrNotFound
+	}
+	if own := windsock.PrincipalOf(r.Context()); own.MonitorID != "" { // each item has a source of its own
+		return nil, fmt.Errorf("%s is a monitor's, which is the one source of what it reports: %w", own.Name, windsock.ErrForbidden)
 	}
 	if tooDeep(body) {
 		return nil, windsock.Invalid("body", "has more than %d objects and lists in each other", maxDepth)
