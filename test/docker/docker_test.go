@@ -125,7 +125,7 @@ func TestAnEngineThatIsStartedAnewSaysNothing(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, o := range list {
-		o.Until(t, program.Listening)
+		o.Listens(t, 2)
 		o.Observed(t, "the engine is listed again", func(p program.Provider) bool { return p.LastError == "" })
 	}
 	list.Quiet(t)

@@ -133,7 +133,7 @@ func TestALibvirtdThatIsStartedAnewSaysNothing(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, o := range list {
-		o.Until(t, program.Listening)
+		o.Listens(t, 2)
 		o.Observed(t, "the host is listed again", func(p program.Provider) bool { return p.LastError == "" })
 	}
 	list.Quiet(t)

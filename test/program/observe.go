@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -25,9 +25,6 @@ type Provider struct {
 	Instances  int    `json:"instances"`
 }
 
-// Listening is what windsock says once it hears of what happens at a provider.
-var Listening = regexp.MustCompile(`(listening to the provider)`)
-
 // Observe starts them, with such a provider, and the deployment shop in it, which may
 // change as often as the test wants. It returns when they have listed it and listen to it.
 func Observe(t *testing.T, provider string) (list Observers) {
@@ -40,8 +37,8 @@ func Observe(t *testing.T, provider string) (list Observers) {
 			t.Fatal(err)
 		}
 		s := Serve(t, "127.0.0.1:0", filepath.Join(dir, "w.db"), "--config", config)
-		s.Until(t, Listening)
 		o := Observer{s, s.Hear(t, "listed every "+every)}
+		o.Listens(t, 1)
 		t.Cleanup(func() {
 			if t.Failed() {
 				t.Logf("windsock, listing every %s:\n%s", every, s.Logged())
@@ -51,6 +48,12 @@ func Observe(t *testing.T, provider string) (list Observers) {
 		list = append(list, o)
 	}
 	return list
+}
+
+// Listens waits until it has begun that many times to hear of what happens at the provider.
+func (o Observer) Listens(t *testing.T, times int) {
+	t.Helper()
+	Eventually(t, "it listens", func() bool { return strings.Count(o.Logged(), "listening to the provider") >= times })
 }
 
 // Observed waits until the observation goes so.
