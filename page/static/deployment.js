@@ -91,6 +91,8 @@ export function deployment([id], query, shell) {
       fact('Provider / pool', text(d.provider), d.pool && [' / ', text(d.pool)]),
       fact('Rule', d.rule ?? 'all', d.quorum > 1 && `, quorum ${d.quorum}`),
       d.name && d.name !== d.id && fact('Name', text(d.name)),
+      d.held_by && fact('Held back', text(d.held_by, 300)),
+      d.depends_on?.length > 0 && fact('Depends on', d.depends_on.map((p, i) => [i > 0 && ', ', h('a', { href: deploymentPath(p) }, text(p, 60))])),
       d.maintenance_until && fact('Maintenance until', age(d.maintenance_until)),
       uptime?.uptime != null && fact('Uptime, last day', `${(100 * uptime.uptime).toFixed(2)} %`, uptime.failures > 0 && `, ${uptime.failures} ${uptime.failures === 1 ? 'failure' : 'failures'}`),
       Object.entries(d.metadata ?? {}).slice(0, 20).map(([k, v]) => fact(text(k, 40), text(v, 100))));
@@ -112,6 +114,7 @@ export function deployment([id], query, shell) {
     return h('dl', { class: 'facts' },
       fact('Observed', state(member.observed_state), ' ', flags(member)), fact('Expected', state(member.expected_state)),
       fact('Since', age(member.since)), fact('Reason', member.reason ? text(member.reason, 300) : '–'),
+      member.held_by && fact('Held back', text(member.held_by, 300)),
       member.address && fact('Address', text(member.address)), member.assembly && fact('Assembly', text(member.assembly)),
       member.probe && fact('Probe', `${member.probe.type}, every ${member.probe.interval}`));
   }

@@ -60,7 +60,8 @@ function words(e, whose) {
     if (e[flag]) parts.push(' ', h('span', { class: 'flag' }, flag));
   }
   if (e.detection) parts.push(' ', h('span', { class: 'word' }, e.detection));
-  if (e.held) parts.push(' ', h('span', { class: 'word' }, `${e.held}, held back`));
+  if (e.held) parts.push(' ', h('span', { class: 'word' }, `${e.held}, held back${e.held_by ? `: ${e.held_by.slice(0, 120)}` : ''}`));
+  if (e.affected) parts.push(' ', h('span', {}, 'affects ', text(e.affected.join(', '), 200)));
   if (e.reason) parts.push(' ', h('span', { class: 'reason' }, text(e.reason, 300)));
   if (e.source) parts.push(' ', h('span', { class: 'quiet' }, 'by ', text(e.source, 60)));
   return parts;
