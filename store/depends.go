@@ -31,9 +31,15 @@ func dependsText(ids []string) string {
 	return jsonText(ids)
 }
 
-// loadParents reads how those are that d depends on.
-func (w *working) loadParents(d *deployment) {
-	if d.DependsOn == nothing {
+// loadParents reads how those are that loaded deployments depend on.
+func (w *working) loadParents(of []string) {
+	var parents []string
+	for _, id := range of {
+		if d := w.deployments[id]; d.DependsOn != nothing {
+			parents = append(parents, dependsOn(d.DependsOn)...)
+		}
+	}
+	if len(parents) == 0 {
 		return
 	}
 	w.rows(func(read func(...any) error) error {
@@ -43,7 +49,7 @@ func (w *working) loadParents(d *deployment) {
 		p.Since = fromMicros(since)
 		w.parents[p.ID] = p
 		return err
-	}, `SELECT id, state, since FROM deployments WHERE `+inSet(`id`), set(dependsOn(d.DependsOn)))
+	}, `SELECT id, state, since FROM deployments WHERE `+inSet(`id`), set(unique(parents)))
 }
 
 // parentsOf returns those that d depends on, as they are now.
@@ -78,6 +84,31 @@ func (t *tx) rouse(parents ...string) {
 	t.exec(`UPDATE instances SET deadline_at = ? WHERE held = 1 AND deployment_id`+children, t.micros, set(parents))
 	t.exec(`UPDATE deployments SET deadline_at = ? WHERE held = 1 AND id`+children, t.micros, set(parents))
 	t.due(t.micros)
+}
+
+// dependAll does what depend does for those that depend on others than before.
+func (t *tx) dependAll(specs []windsock.DeploymentSpec) error {
+	ids := make([]string, len(specs))
+	for i := range specs {
+		ids[i] = specs[i].ID
+	}
+	var pairs []struct {
+		Child  string `db:"child"`
+		Parent string `db:"parent"`
+	}
+	t.all(&pairs, `SELECT child, parent FROM dependencies WHERE `+inSet(`child`)+` ORDER BY child, parent`, set(ids))
+	before := map[string][]string{}
+	for _, p := range pairs {
+		before[p.Child] = append(before[p.Child], p.Parent)
+	}
+	for i := range specs {
+		if spec := &specs[i]; !slices.Equal(unique(slices.Clone(spec.DependsOn)), before[spec.ID]) {
+			if err := t.depend(spec.ID, spec.DependsOn); err != nil {
+				return err
+			}
+		}
+	}
+	return t.err
 }
 
 // depend keeps what a deployment depends on, or returns a FieldError: there has to be each

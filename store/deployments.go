@@ -123,7 +123,7 @@ func (w *working) declareDeployment(spec windsock.DeploymentSpec, old *windsock.
 	d := w.deployments[spec.ID]
 	d.Pool, d.Metadata = spec.Pool, jsonText(spec.Metadata) // it may have been loaded before
 	d.Flap, d.MaintenanceUntil, d.DependsOn = spec.Flap, micros(spec.MaintenanceUntil), dependsText(spec.DependsOn)
-	w.loadParents(d)
+	w.loadParents([]string{spec.ID})
 	if old != nil && (!spec.MaintenanceUntil.Equal(old.MaintenanceUntil) || !slices.Equal(spec.DependsOn, old.DependsOn)) { // what was held may be told now, or later
 		var held []string
 		w.all(&held, `SELECT id FROM instances WHERE deployment_id = ? AND held = 1`, spec.ID)

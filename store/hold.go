@@ -45,6 +45,14 @@ func (r *heldRow) setFlapping(f windsock.Flapping) {
 	r.Edges, r.UnstableUntil = strings.Join(edges, ","), micros(f.Until)
 }
 
+// rouseAll has all those judged anew, soon, for whom callbacks wait.
+func (t *tx) rouseAll() {
+	for _, table := range [...]string{`instances`, `deployments`} {
+		t.exec(`UPDATE `+table+` SET deadline_at = ? WHERE held = 1`, t.micros)
+	}
+	t.due(t.micros)
+}
+
 // A hold is why callbacks of a subject wait.
 type hold struct {
 	why   windsock.Hold
@@ -82,21 +90,29 @@ func (w *working) withhold(e *windsock.Event, d *deployment, i *instance, looks 
 	if i != nil {
 		r = &i.heldRow
 	}
+	if e.Word != "" {
+		w.holdWord(e, r, d, i, looks)
+	}
+	e.Unstable = r.UnstableUntil > w.micros
+}
+
+func (w *working) holdWord(e *windsock.Event, r *heldRow, d *deployment, i *instance, looks time.Duration) {
 	first := false
-	if d.flaps() && e.Word != "" {
+	if d.flaps() {
 		was := r.UnstableUntil > w.micros
 		r.setFlapping(r.flapping().Edge(w.now, looks))
 		first = !was && r.UnstableUntil > 0
 	}
-	if h := w.holdOf(d, i); h.why.Holds(e.Word, first, r.Held) {
-		e.Held, e.Word, e.HeldBy = e.Word, "", h.by
-		r.Held, r.HeldBy = true, h.by
-		if h.why != windsock.Dependent {
-			r.Told = "" // at the end it is told how it is, whatever that is
-		}
+	h := w.holdOf(d, i)
+	if !h.why.Holds(e.Word, first, r.Held) {
+		r.tell(e.Word, e.State)
+		return
 	}
-	r.tell(e.Word, e.State)
-	e.Unstable = r.UnstableUntil > w.micros
+	e.Held, e.Word, e.HeldBy = e.Word, "", h.by
+	r.Held, r.HeldBy = true, h.by
+	if h.why != windsock.Dependent {
+		r.Told = "" // at the end it is told how it is, whatever that is
+	}
 }
 
 // tell notes that a word is told of a state, if it is one.
@@ -106,11 +122,15 @@ func (r *heldRow) tell(word windsock.Word, state windsock.State) {
 	}
 }
 
-// release ends what was held of a subject that is in a state, if it is over, and reports
-// whether it was. It returns the word that is to be told now: none if one that depends on
-// others came to be again what it was.
+// waits reports whether there is something to be told of a subject when nothing holds it any
+// more.
+func (r *heldRow) waits() bool { return r.Held || r.UnstableUntil > 0 }
+
+// release ends what was held of a subject that waits and is in a state, if it is over, and
+// reports whether it was. It returns the word that is to be told now: none if one that
+// depends on others came to be again what it was.
 func (r *heldRow) release(h hold, state windsock.State) (word windsock.Word, over bool) {
-	if h.why != windsock.NoHold || !r.Held && r.UnstableUntil == 0 {
+	if h.why != windsock.NoHold {
 		return "", false
 	}
 	if r.UnstableUntil > 0 || r.Told != string(state) {
@@ -121,13 +141,13 @@ func (r *heldRow) release(h hold, state windsock.State) (word windsock.Word, ove
 	return word, true
 }
 
-// wake returns the deadline at which a subject has to be judged anew: when time alone may
-// change its state, or what is held is over.
+// wake returns the deadline at which a subject that waits has to be judged anew: when time
+// alone may change its state, or what is held is over.
 func (r *heldRow) wake(deadline int64, h hold) int64 {
 	if r.Held && h.why != windsock.NoHold {
 		r.HeldBy = h.by // it may be something else by now
 	}
-	if h.until == 0 || !r.Held && r.UnstableUntil == 0 || deadline != 0 && deadline < h.until {
+	if h.until == 0 || deadline != 0 && deadline < h.until {
 		return deadline
 	}
 	return h.until

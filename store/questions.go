@@ -175,14 +175,17 @@ func (s *Store) answer(ctx context.Context, id int64, text string) {
 
 // forgetQuestions deletes those for whose answer nobody waits any more.
 func (s *Store) forgetQuestions(ctx context.Context) error {
-	const over = ` FROM questions WHERE until < ?`
+	return s.deleteAny(ctx, ` FROM questions WHERE until < ?`, micros(s.now()))
+}
+
+// deleteAny deletes what there is of that, which mostly is nothing, and then writes nothing.
+func (s *Store) deleteAny(ctx context.Context, from string, args ...any) error {
 	var any bool
-	now := micros(s.now())
-	if err := s.read.GetContext(ctx, &any, `SELECT EXISTS (SELECT 1`+over+`)`, now); err != nil || !any {
+	if err := s.read.GetContext(ctx, &any, `SELECT EXISTS (SELECT 1`+from+`)`, args...); err != nil || !any {
 		return unavailable(err)
 	}
 	return s.do(ctx, func(t *tx) error {
-		t.exec(`DELETE`+over, now)
+		t.exec(`DELETE`+from, args...)
 		return t.err
 	})
 }

@@ -72,10 +72,7 @@ func (s *Store) EndSilence(ctx context.Context, id string) error {
 		}
 		t.exec(`UPDATE silences SET ends_at = ?, starts_at = CASE WHEN starts_at < ? THEN starts_at ELSE ? END WHERE id = ?`, t.micros, t.micros, t.micros, id)
 		t.exec(`UPDATE log SET silenced_until = (SELECT coalesce(max(ends_at), 0) FROM silences WHERE ends_at > ?)`, t.micros)
-		for _, table := range [...]string{`instances`, `deployments`} {
-			t.exec(`UPDATE `+table+` SET deadline_at = ? WHERE held = 1`, t.micros) // to be judged anew
-		}
-		t.due(t.micros)
+		t.rouseAll()
 		return t.err
 	})
 }
@@ -140,13 +137,5 @@ func (w *working) silenced(d *deployment, i *instance) (longest *windsock.Silenc
 
 // forgetSilences deletes those that ended long ago.
 func (s *Store) forgetSilences(ctx context.Context) error {
-	var any bool
-	over := micros(s.now().Add(-silenceKept))
-	if err := s.read.GetContext(ctx, &any, `SELECT EXISTS (SELECT 1 FROM silences WHERE ends_at < ?)`, over); err != nil || !any {
-		return unavailable(err)
-	}
-	return s.do(ctx, func(t *tx) error {
-		t.exec(`DELETE FROM silences WHERE ends_at < ?`, over)
-		return t.err
-	})
+	return s.deleteAny(ctx, ` FROM silences WHERE ends_at < ?`, micros(s.now().Add(-silenceKept)))
 }

@@ -153,8 +153,8 @@ func (s *Store) resume(ctx context.Context) error {
 			t.exec(`UPDATE deployments SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
 			for _, table := range [...]string{`instances`, `deployments`} {
 				t.exec(`UPDATE `+table+` SET unstable_until = unstable_until + ? WHERE unstable_until > ?`, down, l.AliveAt)
-				t.exec(`UPDATE `+table+` SET deadline_at = ? WHERE held = 1`, now) // the end of a maintenance does not move
 			}
+			t.rouseAll() // the end of a maintenance does not move
 			t.exec(`UPDATE components SET deadline_at = deadline_at + ? WHERE deadline_at > ?`, down, l.AliveAt)
 			t.shiftLeases(down, l.AliveAt)
 			t.exec(`UPDATE providers SET lost_at = lost_at + ? WHERE lost_at > ?`, down, l.AliveAt)

@@ -232,9 +232,7 @@ func (w *working) addDeployments(values []string, column string) {
 		return err
 	}, `SELECT `+deploymentColumns+` FROM deployments WHERE `+inSet(column)+` AND `+column+` <> ''`, set(values))
 	w.loadEvidence(windsock.KindDeployment, fresh, func(id string) *body { return &w.deployments[id].body })
-	for _, id := range fresh {
-		w.loadParents(w.deployments[id])
-	}
+	w.loadParents(fresh)
 }
 
 func (w *working) loadEvidence(kind windsock.Kind, ids []string, of func(id string) *body) {
@@ -323,7 +321,7 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 	}
 	var settled windsock.Word
 	released := false
-	if !news {
+	if !news && i.waits() {
 		settled, released = i.release(w.holdOf(i.of, i), v.State)
 	}
 	if news || released || flags { // mostly nothing is
@@ -348,7 +346,9 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 			seq = logged
 		}
 	}
-	i.DeadlineAt = i.wake(i.DeadlineAt, w.holdOf(i.of, i))
+	if i.waits() {
+		i.DeadlineAt = i.wake(i.DeadlineAt, w.holdOf(i.of, i))
+	}
 	i.changed = i.changed || i.instanceRow != was
 	return seq
 }
@@ -387,7 +387,7 @@ func (w *working) roll(d *deployment) (seq int64) {
 	e.Stale, e.Suspect = d.Stale, d.Suspect
 	var settled windsock.Word
 	released := false
-	if !news {
+	if !news && d.waits() {
 		settled, released = d.release(w.holdOf(d, nil), state)
 	}
 	switch {
@@ -415,7 +415,9 @@ func (w *working) roll(d *deployment) (seq int64) {
 		seq = w.log(e)
 	}
 	d.cause, d.looks = "", 0
-	d.DeadlineAt = d.wake(d.DeadlineAt, w.holdOf(d, nil))
+	if d.waits() {
+		d.DeadlineAt = d.wake(d.DeadlineAt, w.holdOf(d, nil))
+	}
 	d.changed = d.changed || d.deploymentRow != was
 	if !news {
 		return 0

@@ -38,8 +38,8 @@ func (s *Store) Declare(ctx context.Context, deployments []windsock.DeploymentSp
 		for _, id := range noLonger(t, `deployments`, deployments, func(s *windsock.DeploymentSpec) string { return s.ID }) {
 			t.removeDeployment(id)
 		}
-		for i := range deployments { // they may be declared in any order
-			if err := t.depend(deployments[i].ID, deployments[i].DependsOn); err != nil {
+		for part := range slices.Chunk(deployments, chunkSize) { // they may be declared in any order
+			if err := t.dependAll(part); err != nil {
 				return err
 			}
 		}

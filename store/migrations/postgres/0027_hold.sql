@@ -3,6 +3,7 @@
 ALTER TABLE deployments ADD COLUMN depends_on TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE deployments ADD COLUMN held_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE deployments ADD COLUMN told TEXT NOT NULL DEFAULT '';
+CREATE INDEX deployments_held ON deployments (id) WHERE held = 1;
 ALTER TABLE instances ADD COLUMN held_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE instances ADD COLUMN told TEXT NOT NULL DEFAULT '';
 

@@ -4,6 +4,7 @@
 ALTER TABLE deployments ADD COLUMN depends_on TEXT NOT NULL DEFAULT '[]'; -- ids of deployments, as JSON
 ALTER TABLE deployments ADD COLUMN held_by TEXT NOT NULL DEFAULT '';      -- in words
 ALTER TABLE deployments ADD COLUMN told TEXT NOT NULL DEFAULT '';         -- the state of which a word was told last
+CREATE INDEX deployments_held ON deployments (id) WHERE held = 1;
 ALTER TABLE instances ADD COLUMN held_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE instances ADD COLUMN told TEXT NOT NULL DEFAULT '';
 
