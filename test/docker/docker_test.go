@@ -120,15 +120,7 @@ func TestAnEngineThatIsStartedAnewSaysNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	signal(t, strings.TrimSpace(string(pid)), syscall.SIGKILL)
-	list[0].Observed(t, "the engine cannot be listed", func(p program.Provider) bool { return p.LastError != "" })
-	if out, err := exec.Command("./up").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, o := range list {
-		o.Listens(t, 2)
-		o.Observed(t, "the engine is listed again", func(p program.Provider) bool { return p.LastError == "" })
-	}
-	list.Quiet(t)
+	list.StartAnew(t)
 	signal(t, docker(t, "inspect", "--format", "{{.State.Pid}}", id), syscall.SIGKILL)
 	list.Hear(t, id, "FAIL DETECTED")
 }

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,6 +55,22 @@ func Observe(t *testing.T, provider string) (list Observers) {
 func (o Observer) Listens(t *testing.T, times int) {
 	t.Helper()
 	Eventually(t, "it listens", func() bool { return strings.Count(o.Logged(), "listening to the provider") >= times })
+}
+
+// StartAnew waits until the first of them cannot list the provider, whose daemon was ended,
+// starts that by the script up, and returns when all listen to it and list it again. Nothing
+// is to be told by that.
+func (list Observers) StartAnew(t *testing.T) {
+	t.Helper()
+	list[0].Observed(t, "it cannot be listed", func(p Provider) bool { return p.LastError != "" })
+	if out, err := exec.Command("./up").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, o := range list {
+		o.Listens(t, 2)
+		o.Observed(t, "it is listed again", func(p Provider) bool { return p.LastError == "" })
+	}
+	list.Quiet(t)
 }
 
 // Observed waits until the observation goes so.

@@ -128,39 +128,45 @@ func (p *Process) Signal(s os.Signal) { p.cmd.Process.Signal(s) }
 // client gives up on a connection that was cut rather than try again.
 var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100, DisableKeepAlives: false}}
 
-// Call sends v as JSON, if there is any, and decodes the answer into out, if there is any.
-func (s *Server) Call(ctx context.Context, method, path string, v, out any) (status int, err error) {
+// Exchange sends v as JSON, if there is any, and returns what is answered.
+func Exchange(ctx context.Context, by *http.Client, addr, method, path string, v any) (status int, answer []byte, err error) {
 	var body io.Reader
 	if v != nil {
 		data, err := json.Marshal(v)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		body = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Addr+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, body)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if v != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := client.Do(req)
+	resp, err := by.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}
+
+// Call sends v as JSON, if there is any, and decodes the answer into out, if there is any.
+func (s *Server) Call(ctx context.Context, method, path string, v, out any) (status int, err error) {
+	status, data, err := Exchange(ctx, client, s.Addr, method, path, v)
 	if err != nil {
-		return resp.StatusCode, err
+		return status, err
 	}
-	if resp.StatusCode >= 500 {
-		return resp.StatusCode, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, data)
+	if status >= 500 {
+		return status, fmt.Errorf("%s %s: %d %s: %s", method, path, status, http.StatusText(status), data)
 	}
 	if out != nil {
 		err = json.Unmarshal(data, out)
 	}
-	return resp.StatusCode, err
+	return status, err
 }
 
 // Must calls and fails the test unless the status is one of want.

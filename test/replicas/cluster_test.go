@@ -1,11 +1,9 @@
 package replicas
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -165,31 +163,11 @@ var client = &http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{M
 // call sends v as JSON, if there is any, and decodes the answer into out. An error is that
 // nobody knows what came of it.
 func (c *cluster) call(ctx context.Context, p *replica, method, path string, v, out any) (status int, err error) {
-	var body io.Reader
-	if v != nil {
-		data, err := json.Marshal(v)
-		if err != nil {
-			return 0, err
-		}
-		body = bytes.NewReader(data)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+p.addr+path, body)
-	if err != nil {
-		return 0, err
-	}
-	if v != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err == nil && out != nil && resp.StatusCode < 300 {
+	status, data, err := program.Exchange(ctx, client, p.addr, method, path, v)
+	if err == nil && out != nil && status < 300 {
 		err = json.Unmarshal(data, out)
 	}
-	return resp.StatusCode, err
+	return status, err
 }
 
 // must calls the first replica and fails the test unless it does as it is told.
