@@ -29,7 +29,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "rounds; medians are told")
 	fleet    = flag.Int("fleet", 100_000, "idle instances, for listing, memory and disk; servers of a cloud")
 	probes   = flag.Int("probes", 2000, "instances that are probed each second")
-	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,cloud,components,agents,replicas,pages", "what to measure; scale, too, which takes minutes and some GB")
+	only     = flag.String("only", "posts,batch,fleet,probes,fanout,latency,idle,scope,hang,alertmanager,cloud,components,agents,replicas,pages", "what to measure; scale, too, which takes minutes and some GB")
 	longLog  = flag.Int("events", 10_000_000, "events in the long log of scale")
 	large    = flag.Int("instances", 1_000_000, "instances in the large fleet of scale")
 	server   = flag.String("db", "", "URL of a PostgreSQL to use instead of files; its schema windsock_load is removed each time")
@@ -80,7 +80,7 @@ func run() error {
 		measure func(dir, binary string) error
 	}{
 		{"posts", posts}, {"batch", batches}, {"fleet", idleFleet}, {"probes", probing}, {"cloud", clouded},
-		{"fanout", fanOut}, {"latency", latency}, {"idle", idleMonitors}, {"scope", outOfScope}, {"hang", oneHangs},
+		{"fanout", fanOut}, {"latency", latency}, {"idle", idleMonitors}, {"scope", outOfScope}, {"hang", oneHangs}, {"alertmanager", besideAlertmanager},
 		{"components", components}, {"agents", idleAgents}, {"replicas", replicated}, {"pages", pages}, {"scale", scale},
 	} {
 		if !slices.Contains(strings.Split(*only, ","), m.name) {
