@@ -95,6 +95,11 @@ func besideAlertmanager(dir, binary string) error {
 	}
 	defer am.stop()
 
+	processes := []*process{am, p}
+	spent := make([]float64, len(processes))
+	for i, of := range processes {
+		spent[i] = cpuSeconds(of.Process.Pid)
+	}
 	posted := make([]time.Time, alerts)
 	began := time.Now()
 	for i := range posted {
@@ -116,6 +121,9 @@ func besideAlertmanager(dir, binary string) error {
 			return fmt.Errorf("of %d alerts %d came by both ways", alerts, s.both())
 		}
 	}
+	for i, of := range processes {
+		spent[i] = (cpuSeconds(of.Process.Pid) - spent[i]) * 1000 / float64(alerts)
+	}
 	var alone, added []float64
 	for i, at := range posted {
 		id := fmt.Sprintf("instance-%06d", i)
@@ -126,6 +134,9 @@ func besideAlertmanager(dir, binary string) error {
 	slices.Sort(added)
 	fmt.Printf("Alertmanager, alert to handler  %8.1f ms     p50, %.1f ms p99 (%d of them, %d a second)\n", quantile(alone, .5), quantile(alone, .99), alerts, perSecond)
 	fmt.Printf("the same by way of windsock     %8.1f ms     more p50, %.1f ms p99\n", quantile(added, .5), quantile(added, .99))
+	for i, name := range []string{"Alertmanager", "windsock"} {
+		fmt.Printf("%-31s %8.1f ms     of processor time for each, %.0f MiB resident\n", name, spent[i], rss(processes[i].Process.Pid)/(1<<20))
+	}
 	return nil
 }
 
