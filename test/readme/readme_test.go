@@ -16,6 +16,24 @@ import (
 	"time"
 )
 
+var bin string // the folder that windsock is built into
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "windsock-readme")
+	if err != nil {
+		panic(err)
+	}
+	bin = dir
+	build := exec.Command("go", "build", "-tags", "sqlite_omit_load_extension osusergo netgo", "-o", filepath.Join(bin, "windsock"), "windsock/cmd/windsock")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	status := 1
+	if err := build.Run(); err == nil {
+		status = m.Run()
+	}
+	os.RemoveAll(bin)
+	os.Exit(status)
+}
+
 // A step is a command and what is shown of its answer, where … is anything.
 type step struct {
 	line    int
@@ -23,31 +41,35 @@ type step struct {
 	answer  string
 }
 
-var background = regexp.MustCompile(`^windsock (serve|listen) .*&$`)
+// background is what is started and runs on.
+var background = regexp.MustCompile(`^(windsock (serve|listen|agent)|python3|\./receiver) .*&$`)
 
 // Each file is read from its beginning, in a folder of its own.
 func TestWhatIsWrittenIsTrue(t *testing.T) {
-	bin := t.TempDir()
-	build(t, bin)
 	guides, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	commands := 0
 	for _, path := range append(guides, "../../README.md") {
-		name := filepath.Base(path)
-		list := steps(read(t, path[len("../../"):]))
-		if name == "README.md" && len(list) < 20 {
-			t.Fatalf("found only %d commands", len(list))
-		}
-		t.Run(name, func(t *testing.T) { isTrue(t, bin, path[len("../../"):], list) })
+		name := path[len("../../"):]
+		list := steps(read(t, name))
+		commands += len(list)
+		t.Run(filepath.Base(name), func(t *testing.T) { isTrue(t, name, list) })
+	}
+	if commands < 100 {
+		t.Errorf("found only %d commands", commands)
 	}
 }
 
-func isTrue(t *testing.T, bin, name string, list []step) {
+func isTrue(t *testing.T, name string, list []step) {
+	text := read(t, name)
+	if _, err := exec.LookPath("python3"); err != nil && strings.Contains(text, "python3") {
+		t.Skip("there is no python3 here")
+	}
 	dir := t.TempDir()
-	ports := strings.NewReplacer("8080", freePort(t), "9090", freePort(t))
-	_, files := yamlBlocks(read(t, name))
-	for name, text := range files {
+	ports := strings.NewReplacer("8080", freePort(t), "9090", freePort(t), "9091", freePort(t), "9092", freePort(t))
+	for name, text := range files(text) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -56,10 +78,10 @@ func isTrue(t *testing.T, bin, name string, list []step) {
 	for _, s := range list {
 		command := ports.Replace(s.command)
 		if background.MatchString(s.command) {
-			start(t, bin, dir, strings.TrimSuffix(command, "&"))
+			start(t, dir, strings.TrimSuffix(command, " &"), set)
 			continue
 		}
-		variable, _, sets := strings.Cut(command, "=$(")
+		variable, _, sets := strings.Cut(strings.TrimPrefix(command, "export "), "=$(")
 		if sets = sets && !strings.Contains(variable, " "); sets {
 			command += "; echo $" + variable
 		}
@@ -116,11 +138,11 @@ func pattern(answer string) *regexp.Regexp {
 }
 
 // start runs a command until the test ends, and returns when its address answers.
-func start(t *testing.T, bin, dir, command string) {
+func start(t *testing.T, dir, command string, set []string) {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "exec "+command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Env = append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH")), set...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +151,9 @@ func start(t *testing.T, bin, dir, command string) {
 		cmd.Wait()
 	})
 	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(command)
+	if addr == "" { // its last word is a port
+		addr = "127.0.0.1:" + command[strings.LastIndex(command, " ")+1:]
+	}
 	for deadline := time.After(30 * time.Second); ; {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
@@ -151,31 +176,39 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-// yamlBlocks returns the parts of the configuration file, and the files whose name stands
-// in their first line.
-func yamlBlocks(readme string) (config string, files map[string]string) {
-	files = map[string]string{}
-	for _, block := range strings.Split(readme, "```yaml\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		if name := regexp.MustCompile(`^# (\S+\.yaml)\n`).FindStringSubmatch(block); name != nil {
-			files[name[1]] = block
-		} else {
-			config += block
+// block is what is shown of a file.
+var block = regexp.MustCompile("(?ms)^```(yaml|python|go|sh)\n(.*?)^```$")
+
+// named is how a block begins that is a whole file: with its name, in a comment.
+var named = regexp.MustCompile(`^(?:#!.*\n)?(?:#|//) (\S+\.(?:yaml|py|go|sh))\n`)
+
+// files returns the files that are shown whole, by name.
+func files(text string) map[string]string {
+	list := map[string]string{}
+	for _, b := range block.FindAllStringSubmatch(text, -1) {
+		if name := named.FindStringSubmatch(b[2]); name != nil {
+			list[name[1]] = b[2]
 		}
 	}
-	return config, files
+	return list
 }
 
-// The configuration files of the README are parts of one.
+// What is shown of the configuration file are parts of one.
 func TestConfigurationFile(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
-	build(t, dir)
-	text, _ := yamlBlocks(read(t, "README.md"))
+	text := ""
+	for _, guide := range []string{"docs/operator.md", "docs/openstack.md"} {
+		for _, b := range block.FindAllStringSubmatch(read(t, guide), -1) {
+			if b[1] == "yaml" && !named.MatchString(b[2]) {
+				text += b[2]
+			}
+		}
+	}
 	text = strings.NewReplacer("8080", port, "/var/lib/windsock", dir).Replace(text)
 	if err := os.WriteFile(filepath.Join(dir, "windsock.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, dir, dir, "windsock serve --config windsock.yaml --listen 127.0.0.1:"+port)
+	start(t, dir, "windsock serve --config windsock.yaml --listen 127.0.0.1:"+port, nil)
 	resp, err := http.Get("http://127.0.0.1:" + port + "/api/instances/web-1")
 	if err != nil {
 		t.Fatal(err)
@@ -213,13 +246,4 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// build builds windsock into dir.
-func build(t *testing.T, dir string) {
-	t.Helper()
-	cmd := exec.Command("go", "build", "-tags", "sqlite_omit_load_extension osusergo netgo", "-o", filepath.Join(dir, "windsock"), "windsock/cmd/windsock")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 }
