@@ -9,7 +9,7 @@ import (
 
 // BackupCmd is "windsock backup".
 type BackupCmd struct {
-	DB string `name:"db" help:"SQLite file to copy; it may be in use." default:"${db}" placeholder:"FILE" env:"WINDSOCK_DB"`
+	DB string `name:"db" help:"SQLite file to copy; it may be in use (default ${db})." default:"${db}" placeholder:"FILE" env:"WINDSOCK_DB"`
 	To string `arg:"" help:"File to make, and one with .key behind its name."`
 }
 
@@ -24,7 +24,7 @@ func (c *BackupCmd) Run(ctx context.Context, io stdio) error {
 
 // RestoreCmd is "windsock restore".
 type RestoreCmd struct {
-	DB   string `name:"db" help:"SQLite file to make; there must be none yet." default:"${db}" placeholder:"FILE" env:"WINDSOCK_DB"`
+	DB   string `name:"db" help:"SQLite file to make; there must be none yet (default ${db})." default:"${db}" placeholder:"FILE" env:"WINDSOCK_DB"`
 	From string `arg:"" help:"File that backup made."`
 }
 

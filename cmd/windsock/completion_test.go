@@ -49,7 +49,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// Every command and every flag says what it is for.
+// Every command and every flag says what it is for, and every flag its default.
 func TestHelpIsComplete(t *testing.T) {
 	parser := kong.Must(&commands{}, defaults, kong.Name("windsock"))
 	n := 0
@@ -66,6 +66,10 @@ func TestHelpIsComplete(t *testing.T) {
 		case *kong.Flag:
 			if n++; v.Help == "" {
 				t.Errorf("--%s has no help", v.Name)
+			}
+			// Without a placeholder the help shows the default in its place.
+			if v.HasDefault && v.PlaceHolder != "" && !strings.Contains(v.Help, "default "+v.Default) {
+				t.Errorf("--%s does not say that its default is %s", v.Name, v.Default)
 			}
 		}
 		return next(nil)

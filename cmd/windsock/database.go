@@ -9,7 +9,7 @@ import (
 
 // MigrateCmd is "windsock migrate".
 type MigrateCmd struct {
-	DB string `name:"db" help:"SQLite file, or URL of a PostgreSQL." default:"${db}" placeholder:"FILE|URL" env:"WINDSOCK_DB"`
+	DB string `name:"db" help:"SQLite file, or URL of a PostgreSQL (default ${db})." default:"${db}" placeholder:"FILE|URL" env:"WINDSOCK_DB"`
 }
 
 // Run brings the schema up to date and says what that took.

@@ -25,9 +25,9 @@ import (
 
 // DemoCmd is "windsock demo".
 type DemoCmd struct {
-	Listen  string        `help:"Address windsock answers on; a free port if it is taken." placeholder:"HOST:PORT" default:"${listen}" env:"WINDSOCK_LISTEN"`
+	Listen  string        `help:"Address windsock answers on; a free port if it is taken (default ${listen})." placeholder:"HOST:PORT" default:"${listen}" env:"WINDSOCK_LISTEN"`
 	Exit    bool          `help:"End when all was shown." env:"DEMO_EXIT"`
-	Timeout time.Duration `help:"How long it may take to show all." placeholder:"TIME" default:"1m"`
+	Timeout time.Duration `help:"How long it may take to show all (default ${default})." placeholder:"TIME" default:"1m"`
 }
 
 // Run shows windsock at work, and then stays up until ctx ends.

@@ -21,7 +21,7 @@ import (
 // them, too.
 type HealthcheckCmd struct {
 	URL     string `name:"url" help:"Where the service is; default: at its address." placeholder:"URL" env:"WINDSOCK_URL"`
-	Listen  string `help:"Address the service answers on." placeholder:"HOST:PORT" default:"${listen}" env:"WINDSOCK_LISTEN"`
+	Listen  string `help:"Address the service answers on (default ${listen})." placeholder:"HOST:PORT" default:"${listen}" env:"WINDSOCK_LISTEN"`
 	TLSCert string `name:"tls-cert" help:"PEM file with the certificate of the service, if it answers over TLS; of no use with --url." placeholder:"FILE" env:"WINDSOCK_TLS_CERT"`
 	trust
 }

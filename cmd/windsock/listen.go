@@ -12,7 +12,7 @@ import (
 
 // ListenCmd is "windsock listen".
 type ListenCmd struct {
-	Addr      string `help:"Address to listen on." placeholder:"HOST:PORT" default:"127.0.0.1:9090"`
+	Addr      string `help:"Address to listen on (default ${default})." placeholder:"HOST:PORT" default:"127.0.0.1:9090"`
 	Secret    string `help:"Secret that callbacks have to be signed with, as whsec_…" placeholder:"SECRET" env:"WINDSOCK_SECRET"`
 	Fail      int64  `help:"Answer 503 to the first N callbacks." placeholder:"N" xor:"answer"`
 	Status    int    `help:"Answer every callback with this status." placeholder:"CODE" xor:"answer"`

@@ -49,6 +49,11 @@ type stdio struct {
 	out, err io.Writer
 }
 
+const description = `windsock keeps the model of reality for deployments, and tells registered monitors what changed.
+
+A command ends with 0 when it is done, 1 when it failed, 2 when its command line was not understood, unless its help says
+otherwise. A flag with a variable in brackets may be given by that.`
+
 // run does what args ask for until it is done or ctx ends, and returns the exit status:
 // 1 when it failed, 2 when it was not understood; a command may have others.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -56,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	helped := false
 	parser := kong.Must(&cmds,
 		kong.Name("windsock"),
-		kong.Description("windsock keeps the model of reality for deployments, and tells registered monitors what changed."),
+		kong.Description(description),
 		defaults,
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),

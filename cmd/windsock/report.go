@@ -28,8 +28,11 @@ type ReportCmd struct {
 	Drain     ReportDrainCmd     `cmd:"" help:"Send what is still kept."`
 }
 
-// Help is shown by windsock report --help.
-func (*ReportCmd) Help() string {
+// Help is shown by windsock report --help,
+func (*ReportCmd) Help() string { return new(sending).Help() }
+
+// and by that of each of its commands.
+func (*sending) Help() string {
 	return `What is reported is kept on disk first, then all that is kept is sent, for no longer than the timeout. Ends with 0 once
 it is taken or kept, 1 when windsock refused it, or it could not be kept.`
 }

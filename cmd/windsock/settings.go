@@ -49,6 +49,13 @@ type ServeCmd struct {
 	Deny    []monitors.Rule  `name:"deny-target" help:"Addresses callbacks may never go to, allowed or not." placeholder:"CIDR[:PORT]" env:"WINDSOCK_DENY_TARGET"`
 }
 
+// Help is shown by windsock serve --help.
+func (*ServeCmd) Help() string {
+	return `What neither a flag nor its variable gives is taken from the file, which has more: deployments, providers, reports,
+oidc. SIGHUP has it read again: what it declares, the log's level, certificates and the administrator's token change at
+once, the rest at the next start. SIGTERM and SIGINT end it once what is under way is done; a second one, at once.`
+}
+
 // The defaults of what somebody has to say.
 const (
 	defaultListen = "127.0.0.1:8080"
