@@ -180,10 +180,12 @@ func (w *working) addInstances(values []string, column string) {
 		return
 	}
 	var of, fresh []string
+	var row instanceRow
+	fields := row.fields()
 	w.rows(func(read func(...any) error) error {
-		i := new(instance)
-		err := read(i.fields()...)
-		if err == nil && w.instances[i.ID] == nil {
+		err := read(fields...)
+		if err == nil && w.instances[row.ID] == nil {
+			i := &instance{instanceRow: row}
 			fresh = append(fresh, i.ID)
 			of = append(of, i.DeploymentID)
 			w.instances[i.ID] = i
@@ -219,12 +221,12 @@ func (w *working) addDeployments(values []string, column string) {
 		return
 	}
 	var fresh []string
+	var row deploymentRow
+	fields := row.fields()
 	w.rows(func(read func(...any) error) error {
-		d := new(deployment)
-		err := read(d.fields()...)
-		if err == nil && w.deployments[d.ID] == nil {
-			d.tally = tallyOf(d.Tally)
-			d.phases = phasesOf(d.Components)
+		err := read(fields...)
+		if err == nil && w.deployments[row.ID] == nil {
+			d := &deployment{deploymentRow: row, tally: tallyOf(row.Tally), phases: phasesOf(row.Components)}
 			fresh = append(fresh, d.ID)
 			w.deployments[d.ID] = d
 			w.deploymentsOf[d.ProviderID] = append(w.deploymentsOf[d.ProviderID], d)
@@ -239,12 +241,13 @@ func (w *working) loadEvidence(kind windsock.Kind, ids []string, of func(id stri
 	if len(ids) == 0 {
 		return
 	}
+	var row evidenceRow
+	fields := row.fields()
 	w.rows(func(read func(...any) error) error {
-		var r evidenceRow
-		err := read(r.fields()...)
+		err := read(fields...)
 		if err == nil {
-			b := of(r.SubjectID)
-			b.evidence = append(b.evidence, r.evidence())
+			b := of(row.SubjectID)
+			b.evidence = append(b.evidence, row.evidence())
 			b.touched = append(b.touched, false)
 		}
 		return err
