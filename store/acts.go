@@ -51,7 +51,7 @@ func (r *Retention) forgetActs(ctx context.Context) (more bool, err error) {
 	s := r.Store
 	var n int
 	args := []any{pruneStep, micros(s.now().Add(-r.Age)), r.Events}
-	if err := s.read.GetContext(ctx, &n, s.read.Rebind(`SELECT count(*)`+old), args...); err != nil || n == 0 {
+	if err := s.read.GetContext(ctx, &n, `SELECT count(*)`+old, args...); err != nil || n == 0 {
 		return false, unavailable(err)
 	}
 	return n == pruneStep, s.do(ctx, func(t *tx) error {

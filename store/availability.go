@@ -54,7 +54,7 @@ type snapshot struct {
 }
 
 func (r snapshot) query(dest any, query string, args ...any) error {
-	return unavailable(r.tx.SelectContext(r.ctx, dest, r.tx.Rebind(query), args...))
+	return unavailable(r.tx.SelectContext(r.ctx, dest, query, args...))
 }
 
 // life is what the row of a subject says of its past.
@@ -133,7 +133,7 @@ func (r snapshot) timeline(l *life, from, to time.Time) (*windsock.Timeline, err
 		start(begin, last[0].State, last[0].Expected)
 	}
 	q = l.changes(first-1, end)
-	rows, err := r.tx.QueryxContext(r.ctx, r.tx.Rebind(q.text.String()+` ORDER BY seq`), q.args...)
+	rows, err := r.tx.QueryxContext(r.ctx, q.text.String()+` ORDER BY seq`, q.args...)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -203,12 +204,14 @@ func (s *Store) advance(head int64) {
 // tx is a transaction under way. After its first error it does nothing more.
 type tx struct {
 	s      *Store
+	conn   *sqlx.Conn
 	sql    *sqlx.Tx
-	server session   // where it is PostgreSQL's
-	now    time.Time // when the op that is being written arrived
-	micros int64     // the same
-	head   int64     // seq of the newest event,
-	headAt int64     // and when it was, if it is of this transaction
+	args   []driver.NamedValue // of the statement that was executed last
+	server session             // where it is PostgreSQL's
+	now    time.Time           // when the op that is being written arrived
+	micros int64               // the same
+	head   int64               // seq of the newest event,
+	headAt int64               // and when it was, if it is of this transaction
 	events []windsock.EventType
 	after  []func()         // what follows once it is committed
 	dirty  bool             // something was written
@@ -280,20 +283,20 @@ func (t *tx) exec(query string, args ...any) {
 // flush: so PostgreSQL may be told to write them all at once.
 func (t *tx) put(query string, args ...any) {
 	if t.err == nil && !t.later(query, args, t.server.sets+1) {
-		_, t.err = t.sql.Exec(query, args...)
+		t.err = t.execute(query, args)
 	}
 	t.dirty = true
 }
 
 func (t *tx) run(query string, args ...any) {
 	if t.err == nil && !t.later(query, args, 0) {
-		_, t.err = t.sql.Exec(t.sql.Rebind(query), args...)
+		t.err = t.execute(query, args)
 	}
 }
 
 func (t *tx) get(dest any, query string, args ...any) {
 	if t.send() == nil {
-		t.err = t.sql.Get(dest, t.sql.Rebind(query), args...)
+		t.err = t.sql.Get(dest, query, args...)
 	}
 }
 
@@ -304,7 +307,7 @@ func (t *tx) rows(scan func(read func(fields ...any) error) error, query string,
 	if t.send() != nil {
 		return
 	}
-	rows, err := t.sql.Query(t.sql.Rebind(query), args...)
+	rows, err := t.sql.Query(query, args...)
 	if err != nil {
 		t.err = err
 		return
@@ -318,7 +321,7 @@ func (t *tx) rows(scan func(read func(fields ...any) error) error, query string,
 
 func (t *tx) all(dest any, query string, args ...any) {
 	if t.send() == nil {
-		t.err = t.sql.Select(dest, t.sql.Rebind(query), args...)
+		t.err = t.sql.Select(dest, query, args...)
 	}
 }
 

@@ -357,7 +357,7 @@ func (s *Store) beginOnServer() (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tx{s: s, server: session{conn: conn}}
+	t := &tx{s: s, conn: conn}
 	if t.sql, err = conn.BeginTxx(ctx, nil); err != nil {
 		conn.Close()
 		return nil, err
@@ -378,7 +378,6 @@ func (t *tx) commitOnServer() error {
 
 // A session is what a transaction on a server has besides.
 type session struct {
-	conn  *sqlx.Conn
 	batch pgBatch
 	sets  int // that were begun
 }

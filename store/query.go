@@ -35,13 +35,13 @@ func (q *query) whereIf(want bool, cond string, args ...any) {
 // page reads the first limit rows by the unique column key.
 func (q *query) page(ctx context.Context, db *sqlx.DB, dest any, key string, limit int) error {
 	q.text.WriteString(` ORDER BY ` + key + ` LIMIT ?`)
-	return unavailable(db.SelectContext(ctx, dest, db.Rebind(q.text.String()), append(q.args, limit)...))
+	return unavailable(db.SelectContext(ctx, dest, q.text.String(), append(q.args, limit)...))
 }
 
 // each reads them by hand, row by row: see tx.rows.
 func (q *query) each(ctx context.Context, db *sqlx.DB, key string, limit int, scan func(read func(fields ...any) error) error) error {
 	q.text.WriteString(` ORDER BY ` + key + ` LIMIT ?`)
-	rows, err := db.QueryContext(ctx, db.Rebind(q.text.String()), append(q.args, limit)...)
+	rows, err := db.QueryContext(ctx, q.text.String(), append(q.args, limit)...)
 	if err != nil {
 		return unavailable(err)
 	}

@@ -24,7 +24,7 @@ type reader struct {
 }
 
 func (r reader) query(dest any, query string, args ...any) error {
-	return unavailable(r.db.SelectContext(r.ctx, dest, r.db.Rebind(query), args...))
+	return unavailable(r.db.SelectContext(r.ctx, dest, query, args...))
 }
 
 func (t *tx) query(dest any, query string, args ...any) error {
