@@ -14,7 +14,7 @@ func (t *tx) log(e *windsock.Event) int64 {
 	t.head++
 	data := "{}" // mostly
 	if e.Stale || e.Suspect || e.Unstable || e.Held != "" || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Scope != "" || e.Component != nil || !e.PreviousSince.IsZero() || e.By != "" {
-		data = jsonText(e.EventData)
+		data = jsonText(&e.EventData)
 	}
 	t.put(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -83,7 +83,10 @@ func (s *Store) Events(ctx context.Context, after int64, limit int, f windsock.E
 	// An index by subject would make a detection a third dearer (test/load). That by
 	// deployment has those of one; those of an instance are looked for from after on.
 	q.whereIf(f.Subject != "" && f.Kind == windsock.KindDeployment, `deployment_id = ?`, f.Subject)
-	q.whereIf(f.Type != "", `type = ?`, f.Type)
+	if f.Type != "" {
+		q.where(`type = ?`, f.Type)
+		room = 0 // mostly there is none
+	}
 	q.whereIf(f.Word != "", `word = ?`, f.Word)
 	events := make([]windsock.Event, 0, max(min(int64(limit), room), 0))
 	readEvent := s.eventReader(f.Brief)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -561,28 +562,34 @@ func (w *working) saveEvidence(kind windsock.Kind, id string, b *body) {
 	}
 }
 
-// tallyOf reads the column that tallyText writes.
+// tallyOf reads the column that tallyText writes: {"running/failed":1,"running/running":9}.
+// Each change of a member takes both, and encoding/json a multiple of the time.
 func tallyOf(column string) windsock.Tally {
-	counts := map[string]int{}
-	if err := json.Unmarshal([]byte(column), &counts); err != nil {
-		panic(fmt.Sprintf("store: tally %q: %v", column, err)) // only ever written by us
-	}
-	t := make(windsock.Tally, len(counts)+2)
-	for states, n := range counts {
-		expected, state, _ := strings.Cut(states, "/")
+	t := make(windsock.Tally, 4)
+	for count := range strings.SplitSeq(strings.Trim(column, "{}"), ",") {
+		states, number, some := strings.Cut(count, ":")
+		if !some {
+			break // there is none
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			panic(fmt.Sprintf("store: tally %q: %v", column, err)) // only ever written by us
+		}
+		expected, state, _ := strings.Cut(strings.Trim(states, `"`), "/")
 		t[windsock.Member{Expected: windsock.State(expected), State: windsock.State(state)}] = n
 	}
 	return t
 }
 
 func tallyText(t windsock.Tally) string {
-	counts := make(map[string]int, len(t))
+	counts := make([]string, 0, len(t))
 	for m, n := range t {
 		if n != 0 {
-			counts[string(m.Expected)+"/"+string(m.State)] = n
+			counts = append(counts, `"`+string(m.Expected)+"/"+string(m.State)+`":`+strconv.Itoa(n))
 		}
 	}
-	return jsonText(counts)
+	slices.Sort(counts)
+	return "{" + strings.Join(counts, ",") + "}"
 }
 
 // metadataOf reads the column; what is not there is nothing.
