@@ -157,7 +157,7 @@ func (d *reported) count(result string) {
 
 // find says of each item what becomes of it, and of what it is.
 func (s *Server) find(ctx context.Context, items []reportedItem) error {
-	var lookups []windsock.Lookup
+	lookups := make([]windsock.Lookup, 0, len(items)) // mostly one each
 	for i := range items {
 		lookups = append(lookups, items[i].reading.Named...)
 	}
@@ -228,7 +228,7 @@ func detectionsOf(read *windsock.Reading, ids [][]string) (list []reportedDetect
 
 // recordItems records what the items say, together.
 func (s *Server) recordItems(r *http.Request, items []reportedItem) error {
-	var said []windsock.Observation
+	said := make([]windsock.Observation, 0, len(items))
 	for i := range items {
 		for j := range items[i].Detections {
 			o := items[i].reading.Said

@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"fmt"
+	"math"
 
 	"windsock"
 )
@@ -18,19 +18,17 @@ func (s *Store) Find(ctx context.Context, lookups []windsock.Lookup) ([][]string
 		k := of{l.Kind, l.By}
 		wanted[k] = append(wanted[k], l.Value)
 	}
-	found := map[windsock.Lookup][]string{}
+	found := make(map[windsock.Lookup][]string, len(lookups))
 	for k, values := range wanted {
-		query, args := s.finding(k.kind, k.by)
-		var rows []struct {
-			ID    string `db:"id"`
-			Value string `db:"value"`
-		}
-		if err := (reader{ctx, s.read}).query(&rows, query, append(args, set(unique(values)))...); err != nil {
+		l := windsock.Lookup{Kind: k.kind, By: k.by}
+		var id string
+		err := s.finding(k.kind, k.by, unique(values)).each(ctx, s.read, `id`, math.MaxInt32, func(read func(...any) error) error {
+			err := read(&id, &l.Value)
+			found[l] = append(found[l], id)
+			return err
+		})
+		if err != nil {
 			return nil, err
-		}
-		for _, r := range rows {
-			l := windsock.Lookup{Kind: k.kind, By: k.by, Value: r.Value}
-			found[l] = append(found[l], r.ID)
 		}
 	}
 	ids := make([][]string, len(lookups))
@@ -40,15 +38,17 @@ func (s *Store) Find(ctx context.Context, lookups []windsock.Lookup) ([][]string
 	return ids, nil
 }
 
-// finding is a query for ids and the values by which they are found. It takes these
-// arguments and the set of values. Only of metadata it looks at each row.
-func (s *Store) finding(kind windsock.Kind, by windsock.By) (query string, args []any) {
-	table := string(kind) + `s`
+// finding is a query for ids and the values by which they are found. Only of metadata it looks
+// at each row.
+func (s *Store) finding(kind windsock.Kind, by windsock.By, values []string) *query {
+	table, column := string(kind)+`s`, string(by)
 	if key, ok := by.Key(); ok {
-		value := s.member(`metadata`)
-		return fmt.Sprintf(`SELECT id, value FROM (SELECT id, CASE WHEN metadata LIKE '{%%' THEN %s END AS value FROM %s) AS known WHERE %s ORDER BY id`,
-			value, table, inSet(`value`)), []any{key}
+		known := `(SELECT id, CASE WHEN metadata LIKE '{%' THEN ` + s.member(`metadata`) + ` END AS value FROM ` + table + `) AS known`
+		q := selecting(`SELECT id, value FROM `+known, key)
+		q.where(inSet(`value`), set(values))
+		return q
 	}
-	column := string(by)
-	return fmt.Sprintf(`SELECT id, %s AS value FROM %s WHERE %s AND %[1]s <> '' ORDER BY id`, column, table, inSet(column)), nil
+	q := selecting(`SELECT id, ` + column + ` FROM ` + table)
+	q.where(inSet(column)+` AND `+column+` <> ''`, set(values))
+	return q
 }
