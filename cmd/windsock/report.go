@@ -49,6 +49,7 @@ type sending struct {
 	TokenFile string        `help:"File with a token that may report." placeholder:"FILE" env:"WINDSOCK_TOKEN_FILE"`
 	Spool     string        `help:"Folder to keep in what is not taken yet (default ${default})." placeholder:"DIR" default:"/var/lib/windsock-report" env:"WINDSOCK_SPOOL"`
 	Timeout   time.Duration `help:"Try to send for so long (default ${default})." placeholder:"TIME" default:"5s" env:"WINDSOCK_TIMEOUT"`
+	trust
 }
 
 // Validate is called by kong.
@@ -123,7 +124,13 @@ func (c *sending) send(ctx context.Context, e spool.Entry) error {
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
-	client := http.Client{ // by the proxy of the environment, if there is one
+	transport, err := c.transport()
+	if err != nil {
+		return err
+	}
+	transport.Proxy = http.ProxyFromEnvironment
+	client := http.Client{
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer client.CloseIdleConnections()

@@ -260,6 +260,8 @@ func TestTLS(t *testing.T) {
 			"an authority that is none":    {[]string{"check", "instance", "web-1", "--url", base, "--ca-file", p.key}, 3, "holds no certificate"},
 			"healthcheck by its own":       {[]string{"healthcheck", "--listen", addr, "--tls-cert", p.cert}, 0, ""},
 			"healthcheck":                  {[]string{"healthcheck", "--url", base, "--ca-file", p.ca}, 0, ""},
+			"report that is refused":       {[]string{"report", "detection", "instance", "nobody", "FAIL", "--spool", t.TempDir(), "--url", base, "--ca-file", p.ca}, 1, ""},
+			"report to a stranger":         {[]string{"report", "detection", "instance", "nobody", "FAIL", "--spool", t.TempDir(), "--url", base}, 0, ""},
 			"healthcheck of a stranger":    {[]string{"healthcheck", "--url", base}, 1, ""},
 		} {
 			var out, err bytes.Buffer
