@@ -160,7 +160,7 @@ func start(t *testing.T, dir, command string, set []string) {
 	if addr == "" { // its last word is a port
 		addr = "127.0.0.1:" + command[strings.LastIndex(command, " ")+1:]
 	}
-	for deadline := time.After(30 * time.Second); ; {
+	for deadline := time.After(time.Minute); ; {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			return
