@@ -25,6 +25,7 @@ type Shown struct {
 	Deployment string            `json:"deployment,omitempty"` // the provider's id of it
 	Name       string            `json:"name,omitempty"`
 	Pool       string            `json:"pool,omitempty"`
+	RunsOn     []string          `json:"runs_on,omitempty"`
 	Assembly   string            `json:"assembly,omitempty"`
 	Address    string            `json:"address,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
@@ -36,6 +37,6 @@ func ShownAs(s *Sighting, isNew bool) Shown {
 	d.Fit()
 	return Shown{
 		Subject: s.Subject, New: isNew, State: s.State, Raw: s.Raw, Reason: CutReason(s.Reason), Requested: s.Requested,
-		Deployment: d.Deployment, Name: d.Name, Pool: d.Pool, Assembly: d.Assembly, Address: d.Address, Metadata: d.Metadata,
+		Deployment: d.Deployment, Name: d.Name, Pool: d.Pool, RunsOn: d.RunsOn, Assembly: d.Assembly, Address: d.Address, Metadata: d.Metadata,
 	}
 }

@@ -22,9 +22,10 @@ type Sighting struct {
 type Description struct {
 	Deployment string // of an instance: the provider's id of its deployment, which is to be described first; "": what the instance is cannot be told for now
 	Name       string
-	Pool       string // of a deployment
-	Assembly   string // of an instance
-	Address    string // of an instance
+	Pool       string   // of a deployment
+	RunsOn     []string // of a deployment: the provider's ids of those, shown before, on which all of it runs, so that it fails if they do; nil: that cannot be told for now
+	Assembly   string   // of an instance
+	Address    string   // of an instance
 	Metadata   map[string]string
 }
 

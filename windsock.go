@@ -286,7 +286,8 @@ type Observed struct {
 type Deployment struct {
 	DeploymentSpec
 	Observed
-	Instances map[State]int `json:"instances"` // its members, counted by observed state
+	RunsOn    []string      `json:"runs_on,omitempty"` // the ids of deployments on which its provider says it runs, and so depends
+	Instances map[State]int `json:"instances"`         // its members, counted by observed state
 	CreatedAt time.Time     `json:"created_at"`
 	UpdatedAt time.Time     `json:"updated_at"`
 	Evidence  []Evidence    `json:"evidence,omitempty"` // of the deployment itself; only when it is shown alone

@@ -15,8 +15,9 @@ import (
 // thing out of a listing says that it is gone.
 type Provider interface {
 	// Observe shows everything there is, a page at a time: deployments before their
-	// instances, each once. What it returned without an error was complete. The error of
-	// page ends it. A page is the callee's once it was shown.
+	// instances, each once, or once more if it turns out to be another. What it returned
+	// without an error was complete. The error of page ends it. A page is the callee's once
+	// it was shown.
 	Observe(ctx context.Context, page func([]windsock.Sighting) error) error
 
 	// Check looks at one thing, named by the provider's id, and returns ErrNotFound only

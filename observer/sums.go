@@ -24,6 +24,9 @@ func (h hasher) sums(s *windsock.Sighting) sums {
 	}
 	d := &s.Description
 	what := []string{d.Deployment, d.Name, d.Pool, d.Assembly, d.Address}
+	if d.RunsOn != nil {
+		what = append(append(what, "runs on"), d.RunsOn...)
+	}
 	for _, key := range slices.Sorted(maps.Keys(d.Metadata)) {
 		what = append(what, key, d.Metadata[key])
 	}

@@ -7,8 +7,9 @@ import (
 	"windsock"
 )
 
-// What a deployment depends on stands with it; the table dependencies is for those who ask
-// the other way, and has every pair.
+// What a deployment depends on stands with it, what its owner declares and what its provider
+// shows it to run on by themselves; the table dependencies is for those who ask the other way,
+// and has every pair.
 
 const depended = `EXISTS (SELECT 1 FROM dependencies WHERE parent = deployments.id) AS depended`
 
@@ -31,12 +32,42 @@ func dependsText(ids []string) string {
 	return jsonText(ids)
 }
 
+// parents are all that d depends on.
+func (d *deployment) parents() []string {
+	if d.RunsOn == nothing {
+		return dependsOn(d.DependsOn)
+	}
+	return unique(append(dependsOn(d.DependsOn), dependsOn(d.RunsOn)...))
+}
+
+// depends reports whether there are any.
+func (d *deployment) depends() bool { return d.DependsOn != nothing || d.RunsOn != nothing }
+
+// seenToFail reports whether it is the provider alone that says that an instance of d fails or,
+// without one, those that were just worked on: by a host that is lost it would have seen nothing.
+func (d *deployment) seenToFail(i *instance) bool {
+	only := jsonText([]string{windsock.ProviderSource(d.Provider)})
+	if i != nil {
+		return i.Sources == only
+	}
+	fails := false
+	for _, m := range d.members {
+		if m.State == string(windsock.Failed) {
+			if m.Sources != only {
+				return false
+			}
+			fails = true
+		}
+	}
+	return fails
+}
+
 // loadParents reads how those are that loaded deployments depend on.
 func (w *working) loadParents(of []string) {
 	var parents []string
 	for _, id := range of {
-		if d := w.deployments[id]; d.DependsOn != nothing {
-			parents = append(parents, dependsOn(d.DependsOn)...)
+		if d := w.deployments[id]; d.depends() {
+			parents = append(parents, d.parents()...)
 		}
 	}
 	if len(parents) == 0 {
@@ -54,7 +85,7 @@ func (w *working) loadParents(of []string) {
 
 // parentsOf returns those that d depends on, as they are now.
 func (w *working) parentsOf(d *deployment) (list []windsock.Parent) {
-	for _, id := range dependsOn(d.DependsOn) {
+	for _, id := range d.parents() {
 		if p := w.deployments[id]; p != nil {
 			list = append(list, windsock.Parent{ID: id, State: windsock.State(p.State), Since: fromMicros(p.Since)})
 		} else if p, known := w.parents[id]; known {
@@ -77,13 +108,46 @@ const below = `WITH RECURSIVE below (id) AS (
 
 // rouse has those judged anew, soon, for whom callbacks wait and who depend on one of these.
 func (t *tx) rouse(parents ...string) {
-	if len(parents) == 0 {
-		return
+	if len(parents) > 0 {
+		t.rouseThose(` IN (SELECT child FROM dependencies WHERE `+inSet(`parent`)+`)`, set(parents))
 	}
-	children := ` IN (SELECT child FROM dependencies WHERE ` + inSet(`parent`) + `)`
-	t.exec(`UPDATE instances SET deadline_at = ? WHERE held = 1 AND deployment_id`+children, t.micros, set(parents))
-	t.exec(`UPDATE deployments SET deadline_at = ? WHERE held = 1 AND id`+children, t.micros, set(parents))
+}
+
+// rouseThose does so for the deployments whose id meets a condition.
+func (t *tx) rouseThose(condition string, arg any) {
+	t.exec(`UPDATE instances SET deadline_at = ? WHERE held = 1 AND deployment_id`+condition, t.micros, arg)
+	t.exec(`UPDATE deployments SET deadline_at = ? WHERE held = 1 AND id`+condition, t.micros, arg)
 	t.due(t.micros)
+}
+
+// runOn keeps on which others, by the provider's ids, a deployment is shown to run. One that
+// its owner has depend on it in turn is left out: he is right.
+func (w *working) runOn(provider string, d *deployment, shown []string) error {
+	var on []string
+	for _, id := range shown {
+		host, err := w.deploymentOf(provider, id)
+		if err != nil {
+			return err
+		}
+		on = append(on, host.ID)
+	}
+	if on = unique(on); dependsText(on) == d.RunsOn {
+		return nil
+	}
+	var round []string
+	w.all(&round, below+` SELECT id FROM below WHERE `+inSet(`id`), d.ID, set(on))
+	on = slices.DeleteFunc(on, func(id string) bool { return id == d.ID || slices.Contains(round, id) })
+	if dependsText(on) == d.RunsOn {
+		return w.err
+	}
+	d.RunsOn = dependsText(on)
+	w.exec(`UPDATE deployments SET runs_on = ?, updated_at = ? WHERE id = ?`, d.RunsOn, w.micros, d.ID)
+	for _, id := range on {
+		w.deployments[id].Depended = true
+	}
+	w.rouseThose(` = ?`, d.ID)
+	w.log(d.event(windsock.DeploymentDeclared))
+	return w.depend(d.ID, dependsOn(d.DependsOn), on)
 }
 
 // dependAll does what depend does for those that depend on others than before.
@@ -101,9 +165,18 @@ func (t *tx) dependAll(specs []windsock.DeploymentSpec) error {
 	for _, p := range pairs {
 		before[p.Child] = append(before[p.Child], p.Parent)
 	}
+	var shown []struct {
+		ID     string `db:"id"`
+		RunsOn string `db:"runs_on"`
+	}
+	t.all(&shown, `SELECT id, runs_on FROM deployments WHERE runs_on <> '[]' AND `+inSet(`id`), set(ids))
+	runsOn := map[string][]string{}
+	for _, s := range shown {
+		runsOn[s.ID] = dependsOn(s.RunsOn)
+	}
 	for i := range specs {
-		if spec := &specs[i]; !slices.Equal(unique(slices.Clone(spec.DependsOn)), before[spec.ID]) {
-			if err := t.depend(spec.ID, spec.DependsOn); err != nil {
+		if spec := &specs[i]; !slices.Equal(unique(slices.Concat(spec.DependsOn, runsOn[spec.ID])), before[spec.ID]) {
+			if err := t.depend(spec.ID, spec.DependsOn, runsOn[spec.ID]); err != nil {
 				return err
 			}
 		}
@@ -113,8 +186,9 @@ func (t *tx) dependAll(specs []windsock.DeploymentSpec) error {
 
 // depend keeps what a deployment depends on, or returns a FieldError: there has to be each
 // of those, and none may depend on it in turn.
-func (t *tx) depend(id string, on []string) error {
+func (t *tx) depend(id string, on, runsOn []string) error {
 	t.exec(`DELETE FROM dependencies WHERE child = ?`, id)
+	on = unique(slices.Concat(on, runsOn))
 	if len(on) == 0 {
 		return t.err
 	}
@@ -139,14 +213,19 @@ func (t *tx) forsake(id string) {
 	var children []struct {
 		ID        string `db:"id"`
 		DependsOn string `db:"depends_on"`
+		RunsOn    string `db:"runs_on"`
 	}
-	t.all(&children, `SELECT id, depends_on FROM deployments WHERE id IN (SELECT child FROM dependencies WHERE parent = ?)`, id)
+	t.all(&children, `SELECT id, depends_on, runs_on FROM deployments WHERE id IN (SELECT child FROM dependencies WHERE parent = ?)`, id)
 	for _, c := range children {
-		left := slices.DeleteFunc(dependsOn(c.DependsOn), func(parent string) bool { return parent == id })
-		t.exec(`UPDATE deployments SET depends_on = ? WHERE id = ?`, dependsText(left), c.ID)
+		t.exec(`UPDATE deployments SET depends_on = ?, runs_on = ? WHERE id = ?`, without(c.DependsOn, id), without(c.RunsOn, id), c.ID)
 	}
 	if len(children) > 0 {
 		t.rouse(id)
 	}
 	t.exec(`DELETE FROM dependencies WHERE child = ? OR parent = ?`, id, id)
+}
+
+// without is such a column without one of them.
+func without(column, id string) string {
+	return dependsText(slices.DeleteFunc(dependsOn(column), func(parent string) bool { return parent == id }))
 }

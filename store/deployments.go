@@ -37,7 +37,7 @@ func (t *tx) putDeployment(spec windsock.DeploymentSpec, old windsock.Deployment
 		return windsock.Deployment{}, err
 	}
 	if !slices.Equal(spec.DependsOn, old.DependsOn) {
-		if err := t.depend(spec.ID, spec.DependsOn); err != nil {
+		if err := t.depend(spec.ID, spec.DependsOn, old.RunsOn); err != nil {
 			return windsock.Deployment{}, err
 		}
 	}
@@ -195,7 +195,7 @@ type deploymentView struct {
 // deploymentStale also has the deployments of a provider that is lost.
 const deploymentStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = v.provider AND p.lost <> 0))`
 
-const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components, depends_on,
+const deploymentViews = `SELECT id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components, depends_on, runs_on,
 	state, since, reason, sources, drift, ` + deploymentStale + ` AS stale, suspect, deadline_at, ` + heldColumns + `, name, created_at, updated_at,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'deployment' AND e.subject_id = v.id), 0) AS seen_at,
 	coalesce(m.deployable, '') AS deployable, coalesce(m.parameters, '') AS parameters, coalesce(m.hidden, '') AS hidden
@@ -216,6 +216,7 @@ func (v *deploymentView) deployment() windsock.Deployment {
 			Deployable: v.Deployable, Parameters: shownParameters(v.Parameters, v.Hidden),
 		},
 		Observed:  v.observed(v.SeenAt, &v.heldRow),
+		RunsOn:    dependsOn(v.RunsOn),
 		Instances: byState(tallyOf(v.Tally)),
 		CreatedAt: fromMicros(v.CreatedAt), UpdatedAt: fromMicros(v.UpdatedAt),
 	}

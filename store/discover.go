@@ -37,7 +37,10 @@ func (w *working) describeDeployment(obs *windsock.Observation, as windsock.Desc
 	if old == nil {
 		w.exec(`UPDATE deployments SET from_provider = 1 WHERE id = ?`, spec.ID)
 	}
-	return nil, w.err
+	if as.RunsOn == nil || w.err != nil {
+		return nil, w.err
+	}
+	return nil, w.runOn(obs.Provider, w.deployments[spec.ID], as.RunsOn)
 }
 
 func (w *working) describeInstance(obs *windsock.Observation, as windsock.Description) ([]*deployment, error) {

@@ -38,16 +38,20 @@ func (s *Store) Find(ctx context.Context, lookups []windsock.Lookup) ([][]string
 	return ids, nil
 }
 
-// finding is a query for ids and the values by which they are found. Only of metadata it looks
-// at each row.
+// finding is a query for ids and the values by which they are found. Only of metadata, but
+// for an instance's host, it looks at each row.
 func (s *Store) finding(kind windsock.Kind, by windsock.By, values []string) *query {
-	table, column := string(kind)+`s`, string(by)
+	table := string(kind) + `s`
+	if kind == windsock.KindInstance && by == windsock.ByMetadata(windsock.HostKey) {
+		by = `host` // a column of its own
+	}
 	if key, ok := by.Key(); ok {
 		known := `(SELECT id, CASE WHEN metadata LIKE '{%' THEN ` + s.member(`metadata`) + ` END AS value FROM ` + table + `) AS known`
 		q := selecting(`SELECT id, value FROM `+known, key)
 		q.where(inSet(`value`), set(values))
 		return q
 	}
+	column := string(by)
 	q := selecting(`SELECT id, ` + column + ` FROM ` + table)
 	q.where(inSet(column)+` AND `+column+` <> ''`, set(values))
 	return q

@@ -72,8 +72,12 @@ func (w *working) holdOf(d *deployment, i *instance) hold {
 	if s := w.silenced(d, i); s != nil {
 		return hold{windsock.Silenced, s.Holder(), micros(s.EndsAt)}
 	}
-	if d.DependsOn != nothing && (r.Held || windsock.Heard(windsock.State(of.State)) == windsock.FailDetected) {
-		if why, until := windsock.Blame(w.parentsOf(d), fromMicros(of.Since), w.now); why != "" {
+	if d.depends() && (r.Held || windsock.Heard(windsock.State(of.State)) == windsock.FailDetected) {
+		since := fromMicros(of.Since)
+		if d.DependsOn == nothing && d.seenToFail(i) {
+			since = time.Time{} // whoever shows that knows what it runs on
+		}
+		if why, until := windsock.Blame(w.parentsOf(d), since, w.now); why != "" {
 			return hold{windsock.Dependent, why, micros(until)}
 		}
 	}

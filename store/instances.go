@@ -92,14 +92,14 @@ func (w *working) declareInstance(spec windsock.InstanceSpec, old *windsock.Inst
 	if d == nil {
 		return windsock.Invalid("deployment_id", "there is no deployment %q", spec.DeploymentID)
 	}
-	w.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, maintenance_until, metadata, probe, from_file, counts_as, state, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	w.exec(`INSERT INTO instances (id, deployment_id, name, assembly, provider_id, address, expected, maintenance_until, metadata, host, probe, from_file, counts_as, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET
 			deployment_id = excluded.deployment_id, name = excluded.name, assembly = excluded.assembly, provider_id = excluded.provider_id,
-			address = excluded.address, expected = excluded.expected, metadata = excluded.metadata, probe = excluded.probe,
+			address = excluded.address, expected = excluded.expected, metadata = excluded.metadata, host = excluded.host, probe = excluded.probe,
 			maintenance_until = excluded.maintenance_until,
 			from_file = excluded.from_file | instances.from_file, updated_at = excluded.updated_at`,
-		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, string(spec.Expected), micros(spec.MaintenanceUntil), jsonText(spec.Metadata), jsonText(spec.Probe),
+		spec.ID, spec.DeploymentID, spec.Name, spec.Assembly, spec.ProviderID, spec.Address, string(spec.Expected), micros(spec.MaintenanceUntil), jsonText(spec.Metadata), spec.Metadata[windsock.HostKey], jsonText(spec.Probe),
 		fromFile, string(spec.Expected), string(windsock.Unknown), w.micros, w.micros)
 	switch {
 	case i == nil:

@@ -199,6 +199,9 @@ func (w *working) loadSubjects(ops []*op) {
 			if o.obs[i].Provider != "" {
 				theirs[s.Kind] = append(theirs[s.Kind], s.ID)
 			}
+			if as != nil {
+				theirs[windsock.KindDeployment] = append(theirs[windsock.KindDeployment], as.RunsOn...)
+			}
 			if as != nil && as.Deployment != "" {
 				theirs[windsock.KindDeployment] = append(theirs[windsock.KindDeployment], as.Deployment)
 			}

@@ -38,7 +38,7 @@ var allowed = map[string]string{
 	"(*Retention).pruneTries tries":    "once a minute; of each monitor so many are kept",
 	"(*Store).Summary deployments":     "counts deployments, of which each has its instances counted",
 	"(*Store).countMonitors monitors":  "counts them, for the page",
-	"(*Store).Find instances":          "a host is reported, which instances have in their metadata",
+	"(*Store).Find instances":          "something is reported that instances have in their metadata, other than their host",
 	"(*Store).Acts acts":               "the newest",
 	"(*Retention).forgetActs acts":     "the oldest, as many as are deleted at once",
 	"spans.Collect deployments":        "the same, when metrics are read",

@@ -35,14 +35,15 @@ func TestDiscoverShowsWhatWouldBeDeclared(t *testing.T) {
 	config := writeConfig(t, "providers:\n- {id: box, kind: docker, host: '"+engine+"'}\n")
 	for _, args := range [][]string{{"--provider", "docker", "--set", "host=" + engine}, {"--provider", "box", "--config", config}} {
 		status, out, errors := command(t, append([]string{"discover"}, args...)...)
-		want := "deployment  shop  shop        box-1     -\ninstance    c1    shop-web-1  shop/web  running\n1 deployments and 1 instances\n"
+		want := "deployment  node:box-1  box-1       box-1       -\ninstance    node:box-1  box-1       node:box-1  running\n" +
+			"deployment  shop        shop        box-1       -\ninstance    c1          shop-web-1  shop/web    running\n2 deployments and 2 instances\n"
 		if status != 0 || out != want {
 			t.Errorf("%v ends with %d and prints\n%s%s; want\n%s", args, status, out, errors, want)
 		}
 	}
 	status, out, _ := command(t, "discover", "--provider", "docker", "--set", "host="+engine, "--json")
 	var l windsock.Listing
-	if err := json.Unmarshal([]byte(out), &l); status != 0 || err != nil || l.Instances != 1 || l.Things[1].Assembly != "web" {
+	if err := json.Unmarshal([]byte(out), &l); status != 0 || err != nil || l.Instances != 2 || l.Things[3].Assembly != "web" {
 		t.Errorf("with --json it ends with %d and prints %s", status, out)
 	}
 }

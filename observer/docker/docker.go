@@ -137,6 +137,10 @@ func (p *Provider) Observe(ctx context.Context, page func([]windsock.Sighting) e
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	p.forget(ids)
+	node, machine := l.node()
+	if err := page([]windsock.Sighting{node, machine}); err != nil {
+		return err
+	}
 	shown := map[string]bool{}
 	for part := range slices.Chunk(ids, p.page) {
 		sightings, err := l.seeAll(ctx, part)
@@ -177,6 +181,13 @@ func (p *Provider) Check(ctx context.Context, subject windsock.Subject) (windsoc
 		return windsock.Sighting{}, err
 	}
 	defer l.engine.Close()
+	if host, isNode := windsock.NodeHost(subject.ID); isNode {
+		if host != l.host {
+			return windsock.Sighting{}, fmt.Errorf("machine %q: %w", host, windsock.ErrNotFound)
+		}
+		_, machine := l.node()
+		return machine, nil
+	}
 	return l.see(ctx, subject.ID)
 }
 
@@ -205,7 +216,7 @@ func (l *look) see(ctx context.Context, id string) (windsock.Sighting, error) {
 	}
 	s.Deployment, s.Assembly = l.belongs(c.Config.Labels)
 	s.Name, s.Address = strings.TrimPrefix(c.Name, "/"), address(c)
-	s.Metadata = map[string]string{"host": l.host, "image": c.Config.Image}
+	s.Metadata = map[string]string{windsock.HostKey: l.host, "image": c.Config.Image}
 	return s, nil
 }
 
@@ -243,11 +254,16 @@ func (l *look) deployments(of []windsock.Sighting, shown map[string]bool) (list 
 		if id := s.Deployment; id != "" && !shown[id] {
 			shown[id] = true
 			d := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: id}}
-			d.Name, d.Pool = strings.TrimPrefix(id, "host:"), l.host
+			d.Name, d.Pool, d.RunsOn = strings.TrimPrefix(id, "host:"), l.host, []string{windsock.NodeID(l.host)}
 			list = append(list, d)
 		}
 	}
 	return list
+}
+
+// node shows the machine itself. That it answers is all that its engine says of it.
+func (l *look) node() (deployment, machine windsock.Sighting) {
+	return windsock.Node(l.host, l.host, windsock.Running, windsock.NodeAnswers, "")
 }
 
 // address is the one that a container has in the first of its networks.

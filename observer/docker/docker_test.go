@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,7 +132,7 @@ func TestWhereAContainerBelongs(t *testing.T) {
 			if s.Deployment != c.deployment || s.Assembly != c.service || s.Metadata["host"] != "box-1" || s.Metadata["image"] != "nginx:1.25" || s.Address != "172.18.0.2" {
 				t.Errorf("%v is shown as %+v", c.labels, s)
 			}
-			if d := shown[0]; c.deployment != "" && (len(shown) != 2 || d.ID != c.deployment || d.Pool != "box-1" || d.State != "") {
+			if d := shown[2]; c.deployment != "" && (len(shown) != 4 || !slices.Equal(d.RunsOn, []string{shown[0].ID}) || d.ID != c.deployment || d.Pool != "box-1" || d.State != "") {
 				t.Errorf("its deployment is shown as %+v", d)
 			}
 		})

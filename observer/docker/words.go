@@ -29,7 +29,11 @@ var words = map[string]windsock.State{
 }
 
 // Words implements observer.Provider.
-func (p *Provider) Words() map[string]windsock.State { return maps.Clone(words) }
+func (p *Provider) Words() map[string]windsock.State {
+	list := maps.Clone(words)
+	list[windsock.NodeAnswers] = windsock.Running
+	return list
+}
 
 // raw is all of Docker's words for the state.
 func raw(c *container.InspectResponse) string {

@@ -105,6 +105,10 @@ func (p *Provider) Observe(ctx context.Context, page func([]windsock.Sighting) e
 	if int(n) != len(domains) {
 		return fmt.Errorf("the host has %d domains and shows %d", n, len(domains))
 	}
+	node, machine := l.node()
+	if err := page([]windsock.Sighting{node, machine}); err != nil {
+		return err
+	}
 	seen, shown := map[libvirt.UUID]bool{}, map[string]bool{}
 	domains = slices.DeleteFunc(domains, func(d libvirt.Domain) bool {
 		again := seen[d.UUID]
@@ -141,7 +145,8 @@ func (p *Provider) Check(ctx context.Context, subject windsock.Subject) (windsoc
 	}
 	missing := fmt.Errorf("domain %q: %w", subject.ID, windsock.ErrNotFound)
 	uuid, ok := parseUUID(subject.ID)
-	if !ok {
+	host, isNode := windsock.NodeHost(subject.ID)
+	if !ok && !isNode {
 		return windsock.Sighting{}, missing
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -149,6 +154,13 @@ func (p *Provider) Check(ctx context.Context, subject windsock.Subject) (windsoc
 	l, err := p.begin(ctx)
 	if err != nil {
 		return windsock.Sighting{}, err
+	}
+	if isNode {
+		if host != l.host {
+			return windsock.Sighting{}, missing
+		}
+		_, machine := l.node()
+		return machine, nil
 	}
 	d, err := l.DomainLookupByUUID(uuid)
 	var s windsock.Sighting
@@ -172,7 +184,7 @@ func (l *look) see(d libvirt.Domain) (windsock.Sighting, error) {
 	}
 	s := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindInstance, ID: formatUUID(d.UUID)}}
 	judge(state, reason, &s)
-	s.Name, s.Metadata = d.Name, map[string]string{"host": l.host}
+	s.Name, s.Metadata = d.Name, map[string]string{windsock.HostKey: l.host}
 	s.Deployment, s.Assembly, err = l.belongs(d)
 	return s, err
 }
@@ -219,8 +231,13 @@ func isName(name string) bool {
 // deployment describes one. It has no state but that of its domains.
 func (l *look) deployment(id string) windsock.Sighting {
 	s := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: id}}
-	s.Name, s.Pool = strings.TrimPrefix(id, "host:"), l.host
+	s.Name, s.Pool, s.RunsOn = strings.TrimPrefix(id, "host:"), l.host, []string{windsock.NodeID(l.host)}
 	return s
+}
+
+// node shows the host itself. That it answers is all that libvirt says of it.
+func (l *look) node() (deployment, machine windsock.Sighting) {
+	return windsock.Node(l.host, l.host, windsock.Running, windsock.NodeAnswers, "")
 }
 
 // Watch implements observer.Watcher.

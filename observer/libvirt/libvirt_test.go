@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,7 +136,7 @@ func TestWhereADomainBelongs(t *testing.T) {
 			if s.Deployment != c.deployment || s.Assembly != c.assembly || s.Name != "shop-web-1" || s.Metadata["host"] != "kvm-1" {
 				t.Errorf("%q is shown as %+v", c.metadata, s)
 			}
-			if d := shown[0]; c.deployment != "" && (len(shown) != 2 || d.ID != c.deployment || d.Pool != "kvm-1" || d.State != "") {
+			if d := shown[2]; c.deployment != "" && (len(shown) != 4 || !slices.Equal(d.RunsOn, []string{shown[0].ID}) || d.ID != c.deployment || d.Pool != "kvm-1" || d.State != "") {
 				t.Errorf("its deployment is shown as %+v", d)
 			}
 		})

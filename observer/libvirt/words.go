@@ -64,10 +64,11 @@ var words = map[string]meaning{
 
 // Words implements observer.Provider.
 func (p *Provider) Words() map[string]windsock.State {
-	list := make(map[string]windsock.State, len(words))
+	list := make(map[string]windsock.State, len(words)+1)
 	for word, m := range words {
 		list[word] = m.state
 	}
+	list[windsock.NodeAnswers] = windsock.Running
 	return list
 }
 

@@ -36,6 +36,7 @@ type fake struct {
 	stacks    []map[string]any
 	resources map[string][]map[string]any // by stack
 	groups    []map[string]any
+	services  []map[string]any            // nil: they may not be listed
 	volumes   []map[string]any            // those in error; nil: there is no Cinder
 	did       map[string][]map[string]any // what was done to a server, the newest first
 	broken    providertest.Fault
@@ -65,6 +66,7 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /compute/v2.1/servers/{id}", f.show)
 	mux.HandleFunc("GET /compute/v2.1/servers/{id}/os-instance-actions", f.actions)
 	mux.HandleFunc("GET /compute/v2.1/os-server-groups", f.listGroups)
+	mux.HandleFunc("GET /compute/v2.1/os-services", f.listServices)
 	mux.HandleFunc("GET /heat/v1/{project}/stacks", f.listStacks)
 	mux.HandleFunc("GET /heat/v1/{project}/stacks/{name}/{id}/resources", f.listResources)
 	mux.HandleFunc("GET /cinder/v3/{project}/volumes/detail", f.listVolumes)
@@ -262,6 +264,23 @@ func (f *fake) listGroups(w http.ResponseWriter, r *http.Request) {
 		groups = []map[string]any{}
 	}
 	answer(w, http.StatusOK, map[string]any{"server_groups": groups})
+}
+
+func (f *fake) listServices(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.services == nil {
+		refuse(w, http.StatusForbidden, "Policy doesn't allow os_compute_api:os-services:list to be performed.")
+		return
+	}
+	query := r.URL.Query()
+	list := []any{}
+	for _, s := range f.services {
+		if query.Get("binary") == s["binary"] && (!query.Has("host") || query.Get("host") == s["host"]) {
+			list = append(list, s)
+		}
+	}
+	answer(w, http.StatusOK, map[string]any{"services": list})
 }
 
 func (f *fake) listStacks(w http.ResponseWriter, r *http.Request) {

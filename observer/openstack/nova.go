@@ -24,7 +24,9 @@ type server struct {
 	VM        string               `json:"OS-EXT-STS:vm_state"`
 	Task      string               `json:"OS-EXT-STS:task_state"`
 	Power     int                  `json:"OS-EXT-STS:power_state"`
-	Host      string               `json:"host_status"` // seen by administrators
+	Host      string               `json:"host_status"` // seen by administrators,
+	Machine   string               `json:"OS-EXT-SRV-ATTR:host"`
+	Node      string               `json:"OS-EXT-SRV-ATTR:hypervisor_hostname"`
 	Fault     fault                `json:"fault"`
 	Groups    []string             `json:"server_groups"` // of one server that is asked for alone
 }

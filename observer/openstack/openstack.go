@@ -63,14 +63,16 @@ type Provider struct {
 
 	since time.Time // by the cloud's clock; of the looks alone
 	heat  heat
+	hosts []service // as they were read last; nil: they never were
 
 	mu        sync.Mutex
-	session   *session          // nil: to be signed in
-	everybody bool              // the servers of all projects were listed once
-	groups    map[string]group  // by server
-	zones     map[string]string // by deployment, the first of those its servers are in
-	stops     map[string]stop   // by server that is off
-	volumes   map[string]string // by server, what is wrong with its volumes
+	session   *session            // nil: to be signed in
+	everybody bool                // the servers of all projects were listed once
+	groups    map[string]group    // by server
+	zones     map[string]string   // by deployment, the first of those its servers are in
+	runsOn    map[string][]string // by deployment, as it was shown
+	stops     map[string]stop     // by server that is off
+	volumes   map[string]string   // by server, what is wrong with its volumes
 	said      map[string]bool
 }
 
@@ -130,6 +132,9 @@ func (p *Provider) lookWith(ctx context.Context, page func([]windsock.Sighting) 
 	if err := p.readGroups(ctx, s); err != nil {
 		return err
 	}
+	if err := v.readHosts(ctx, page); err != nil {
+		return err
+	}
 	var clock clock
 	if full || p.since.IsZero() {
 		p.readVolumes(ctx, s)
@@ -144,7 +149,8 @@ func (p *Provider) lookWith(ctx context.Context, page func([]windsock.Sighting) 
 			return err
 		}
 	}
-	if err := v.rest(page); err != nil {
+	v.blind = v.blind || incomplete != nil
+	if err := v.rest(page, full); err != nil {
 		return err
 	}
 	if incomplete != nil {
@@ -162,6 +168,9 @@ func (p *Provider) Check(ctx context.Context, subject windsock.Subject) (windsoc
 	}
 	if subject.Kind == windsock.KindDeployment {
 		return p.checkStack(ctx, s, subject.ID)
+	}
+	if host, ok := windsock.NodeHost(subject.ID); ok {
+		return p.checkHost(ctx, s, host)
 	}
 	return p.checkServer(ctx, s, subject.ID)
 }

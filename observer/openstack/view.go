@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,11 +16,14 @@ type view struct {
 	roots   []stack // to be shown
 	ended   []stack // that were deleted
 	stacks  map[string]*stack
-	shown   map[string]bool // deployments that were
+	shown   map[string]windsock.Sighting // deployments that were
+	hosts   map[string]bool              // that there are; nil: that is not known
+	places  map[string]string            // the host of the servers of a deployment
+	blind   bool                         // there are servers of which it cannot be told where they are
 }
 
 func (p *Provider) newView(s *session) *view {
-	return &view{Provider: p, session: s, shown: map[string]bool{}}
+	return &view{Provider: p, session: s, shown: map[string]windsock.Sighting{}, places: map[string]string{}}
 }
 
 // show returns a function that shows servers, or only those of them that were deleted.
@@ -41,13 +45,15 @@ func (v *view) show(page func([]windsock.Sighting) error, deleted bool) func([]s
 			s := v.sighting(r)
 			if s.Deployment != "" {
 				another := v.seeZone(s.Deployment, r.Zone)
-				if !v.shown[s.Deployment] || another {
-					v.shown[s.Deployment] = true
+				v.seePlace(s.Deployment, r.machine())
+				if _, before := v.shown[s.Deployment]; !before || another {
 					if d, ok := v.deployment(r, s.Deployment); ok {
+						v.shown[s.Deployment] = d
 						deployments = append(deployments, d)
 					}
 				}
 			}
+			v.blind = v.blind || r.fewKeys()
 			sightings = append(sightings, s)
 		}
 		if len(deployments)+len(sightings) == 0 {
@@ -57,17 +63,25 @@ func (v *view) show(page func([]windsock.Sighting) error, deleted bool) func([]s
 	}
 }
 
-// rest shows the stacks that have no servers, and then those that were deleted.
-func (v *view) rest(page func([]windsock.Sighting) error) error {
+// rest shows the stacks that have no servers, those that were deleted, and then again what
+// runs elsewhere than it seemed to.
+func (v *view) rest(page func([]windsock.Sighting) error, full bool) error {
 	var sightings []windsock.Sighting
 	for i := range v.roots {
-		if !v.shown[v.roots[i].ID] {
-			sightings = append(sightings, v.stack(&v.roots[i]))
+		id := v.roots[i].ID
+		if _, ok := v.shown[id]; ok {
+			continue
+		}
+		s := v.stack(&v.roots[i])
+		sightings = append(sightings, s)
+		if full {
+			v.shown[id] = s
 		}
 	}
 	for i := range v.ended {
 		sightings = append(sightings, v.stack(&v.ended[i]))
 	}
+	sightings = append(sightings, v.moved(full)...)
 	for part := range slices.Chunk(sightings, stackPage) {
 		if err := page(part); err != nil {
 			return err
@@ -91,6 +105,13 @@ func (v *view) sighting(r *server) windsock.Sighting {
 	}
 	s.Deployment, s.Assembly = v.belongs(r)
 	s.Name, s.Address, s.Metadata = r.Name, r.address(), r.Metadata
+	if host := r.machine(); host != "" {
+		s.Metadata = maps.Clone(r.Metadata)
+		if s.Metadata == nil {
+			s.Metadata = map[string]string{}
+		}
+		s.Metadata[windsock.HostKey] = host
+	}
 	return s
 }
 
@@ -144,7 +165,7 @@ func (v *view) deployment(r *server, id string) (windsock.Sighting, bool) {
 		return windsock.Sighting{}, false
 	}
 	s := windsock.Sighting{Subject: windsock.Subject{Kind: windsock.KindDeployment, ID: id}}
-	s.Pool = v.pool(id, r.Project)
+	s.Pool, s.RunsOn = v.pool(id, r.Project), v.runsOn(id)
 	switch {
 	case strings.HasPrefix(id, "group:"):
 		s.Name = v.group(r).name
@@ -169,7 +190,7 @@ func (v *view) stack(st *stack) windsock.Sighting {
 		s.Reason = st.Reason
 	}
 	s.Requested = s.State == windsock.Stopping || s.State == windsock.Stopped || s.State == windsock.Gone
-	s.Name = st.Name
+	s.Name, s.RunsOn = st.Name, v.runsOn(st.ID)
 	s.Pool = v.pool(st.ID, st.Project)
 	if s.Pool == "" && v.config.Pool == "project" {
 		s.Pool = v.session.project.ID

@@ -145,6 +145,7 @@ var stackWords = func() map[string]windsock.State {
 func (p *Provider) Words() map[string]windsock.State {
 	words := maps.Clone(serverWords)
 	maps.Copy(words, stackWords)
+	maps.Copy(words, hostWords)
 	for power, state := range powers {
 		words[fmt.Sprintf("ACTIVE power=%d", power)] = state
 	}

@@ -93,6 +93,7 @@ export function deployment([id], query, shell) {
       d.name && d.name !== d.id && fact('Name', text(d.name)),
       d.held_by && fact('Held back', text(d.held_by, 300)),
       d.depends_on?.length > 0 && fact('Depends on', d.depends_on.map((p, i) => [i > 0 && ', ', h('a', { href: deploymentPath(p) }, text(p, 60))])),
+      d.runs_on?.length > 0 && fact('Runs on', d.runs_on.map((p, i) => [i > 0 && ', ', h('a', { href: deploymentPath(p) }, text(p, 60))])),
       d.maintenance_until && fact('Maintenance until', age(d.maintenance_until)),
       uptime?.uptime != null && fact('Uptime, last day', `${(100 * uptime.uptime).toFixed(2)} %`, uptime.failures > 0 && `, ${uptime.failures} ${uptime.failures === 1 ? 'failure' : 'failures'}`),
       Object.entries(d.metadata ?? {}).slice(0, 20).map(([k, v]) => fact(text(k, 40), text(v, 100))));

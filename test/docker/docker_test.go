@@ -124,3 +124,16 @@ func TestAnEngineThatIsStartedAnewSaysNothing(t *testing.T) {
 	signal(t, docker(t, "inspect", "--format", "{{.State.Pid}}", id), syscall.SIGKILL)
 	list.Hear(t, id, "FAIL DETECTED")
 }
+
+// TestContainersAreHeldWhileTheirHostIsLost has the machine be reported lost, and found again, by its
+// name alone: that is told, and of what runs there nothing, as all of it runs again.
+func TestContainersAreHeldWhileTheirHostIsLost(t *testing.T) {
+	list := observe(t)
+	id := launch(t, "", sleeps)
+	list.Hear(t, id, "START DETECTED")
+	list.HostIs(t, id, "lost")
+	list.HeldByHost(t, id)
+	list.HostIs(t, id, "member")
+	list.Seen(t, id, "it runs again", func(i program.Instance) bool { return i.State == "running" })
+	list.HostTold(t, id)
+}

@@ -136,3 +136,18 @@ func TestALibvirtdThatIsStartedAnewSaysNothing(t *testing.T) {
 	kill(t, filepath.Join(runtime(t), "qemu/run/shop-web-2.pid"))
 	list.Hear(t, id, "FAIL DETECTED")
 }
+
+// TestDomainsAreHeldWhileTheirHostIsLost has the machine be reported lost, and found again, by its
+// name alone: that is told, and of what runs there nothing, as all of it runs again.
+func TestDomainsAreHeldWhileTheirHostIsLost(t *testing.T) {
+	list := observe(t)
+	id := define(t, "shop-web-3")
+	list.Hear(t, id, "STOP DETECTED")
+	virsh(t, "start", "shop-web-3")
+	list.Hear(t, id, "START DETECTED")
+	list.HostIs(t, id, "lost")
+	list.HeldByHost(t, id)
+	list.HostIs(t, id, "member")
+	list.Seen(t, id, "it runs again", func(i program.Instance) bool { return i.State == "running" })
+	list.HostTold(t, id)
+}

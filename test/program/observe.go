@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"windsock"
 )
 
 // Observers are two windsocks that observe one provider: the first lists it all the time,
@@ -87,6 +89,7 @@ func (o Observer) Observed(t *testing.T, what string, ok func(Provider) bool) {
 type Instance struct {
 	State  string `json:"observed_state"`
 	Reason string `json:"reason"`
+	HeldBy string `json:"held_by"`
 }
 
 // Seen waits until each of them sees an instance so.
@@ -110,12 +113,65 @@ func (list Observers) Hear(t *testing.T, instance, word string) (reason string) 
 	return reason
 }
 
-// Quiet fails the test if more was heard than was waited for.
+// Quiet fails the test if more was heard than was waited for, and that the machine is there.
 func (list Observers) Quiet(t *testing.T) {
 	t.Helper()
 	for _, o := range list {
-		if rest := o.Rest(); len(rest) > 0 {
-			t.Errorf("nothing was the cause of %+v", rest)
+		for _, c := range o.Rest() {
+			if _, node := windsock.NodeHost(c.Instance); !node || c.Word != "START DETECTED" {
+				t.Errorf("nothing was the cause of %+v", c)
+			}
+		}
+	}
+}
+
+// hostOf is the machine on which an instance is.
+func (o Observer) hostOf(t *testing.T, instance string) string {
+	t.Helper()
+	var i struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	o.Must(t, "GET", "/api/instances/"+instance, nil, &i, 200)
+	return i.Metadata[windsock.HostKey]
+}
+
+// HostIs has somebody report of the machine on which an instance is, by its name alone.
+func (list Observers) HostIs(t *testing.T, instance, desc string) {
+	t.Helper()
+	for _, o := range list {
+		o.Must(t, "POST", "/api/reports/pacemaker", map[string]any{"items": []any{map[string]any{
+			"CRM_alert_kind": "node", "CRM_alert_node": o.hostOf(t, instance), "CRM_alert_desc": desc,
+		}}}, nil, 200)
+	}
+}
+
+// HeldByHost waits until each of them holds that the instance fails, as its machine does.
+func (list Observers) HeldByHost(t *testing.T, instance string) {
+	t.Helper()
+	list.Seen(t, instance, "it is held back", func(i Instance) bool {
+		return i.State == "failed" && strings.HasPrefix(i.HeldBy, "depends on node:")
+	})
+}
+
+// HostTold waits for each of them to hear that the machine on which an instance is failed and
+// runs again, and fails the test if anything else was heard that nobody waited for.
+func (list Observers) HostTold(t *testing.T, instance string) {
+	t.Helper()
+	for _, o := range list {
+		node := windsock.NodeID(o.hostOf(t, instance))
+		Eventually(t, "the machine is told to run again", func() bool {
+			told := ""
+			for _, c := range o.Rest() {
+				if c.Instance == node {
+					told += c.Word + ","
+				}
+			}
+			return strings.HasSuffix(told, "FAIL DETECTED,START DETECTED,")
+		})
+		for _, c := range o.Rest() {
+			if c.Instance != node {
+				t.Errorf("nothing was the cause of %+v", c)
+			}
 		}
 	}
 }
