@@ -223,6 +223,7 @@ func TestKubernetesConditions(t *testing.T) {
 func TestNagiosStates(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"host":"web-1","service":"HTTP","state":"CRITICAL","state_type":"HARD","output":"503"}`:         "FAIL instance web-1 by nagios:HTTP: HTTP: 503",
+		`{"host":"web-1","service":"","state":"DOWN"}`:                                                    "FAIL instance web-1 by nagios: ",
 		`{"host":"web-1","state":"DOWN","output":"no ping"}`:                                              "FAIL instance web-1 by nagios: no ping",
 		`{"host":"web-1","instance_id":"i-1","state":"UP"}`:                                               "START instance i-1 by nagios: ",
 		`{"host":"web-1","service":"HTTP","state":"WARNING","state_type":"HARD"}`:                         "START instance web-1 by nagios:HTTP: HTTP",
@@ -236,6 +237,22 @@ func TestNagiosStates(t *testing.T) {
 	} {
 		if got := told(read(t, "nagios", body)); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}
+
+// A host may be a machine on which others run, and that one of its services fails says nothing
+// of those.
+func TestAHostOfNagiosMayBeANode(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"host":"kvm-1","state":"DOWN"}`:                       true,
+		`{"host":"kvm-1","state":"UP"}`:                         true,
+		`{"host":"kvm-1","service":"DISK","state":"CRITICAL"}`:  false,
+		`{"host":"kvm-1","instance_id":"web-1","state":"DOWN"}`: false,
+	} {
+		node := windsock.Lookup{Kind: windsock.KindInstance, By: windsock.ByProviderID, Value: windsock.NodeID("kvm-1")}
+		if named := read(t, "nagios", body).Readings[0].Named; slices.Contains(named, node) != want {
+			t.Errorf("%s names %v", body, named)
 		}
 	}
 }
