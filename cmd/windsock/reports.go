@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,6 +13,25 @@ import (
 	"windsock/document"
 	"windsock/reports"
 )
+
+// rules are those by which reports are read, as the file had them when it was read last.
+type rules struct{ now atomic.Pointer[reports.Rules] }
+
+// take has others be the rules; nil: those that windsock comes with.
+func (r *rules) take(others reports.Rules) {
+	if others == nil {
+		others = reports.Builtin()
+	}
+	r.now.Store(&others)
+}
+
+// Read implements api.Reports.
+func (r *rules) Read(name string, body []byte, now time.Time) (windsock.Report, error) {
+	return r.now.Load().Read(name, body, now)
+}
+
+// MarshalJSON writes them as they are published.
+func (r *rules) MarshalJSON() ([]byte, error) { return r.now.Load().MarshalJSON() }
 
 // reports are the rules that windsock comes with, changed and added to by the file; nil when
 // it says nothing of them.

@@ -23,7 +23,6 @@ import (
 	"windsock/monitors"
 	"windsock/observer"
 	"windsock/oidc"
-	"windsock/reports"
 	"windsock/store"
 )
 
@@ -53,9 +52,8 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	if len(opts.Roles) == 0 {
 		opts.Roles = windsock.Roles
 	}
-	if opts.Reports == nil { // no file says otherwise
-		opts.Reports = reports.Builtin()
-	}
+	read := new(rules)
+	read.take(opts.Reports)
 	log := opts.Log
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
@@ -87,7 +85,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	st.Count(dlv.Monitors)
 	looks, calls := observing{st, obs}, delivering{st, dlv}
 	srv := &api.Server{
-		Store: st, Software: st, Checker: looks, Lister: looks, Deliveries: calls, Pinger: calls, Reports: opts.Reports, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
+		Store: st, Software: st, Checker: looks, Lister: looks, Deliveries: calls, Pinger: calls, Reports: read, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(), Mute: !opts.has(windsock.RoleAPI),
 		Rate: opts.Edge.RateLimit, Proxies: opts.Edge.proxies(), Origins: opts.Edge.CORSOrigins,
 		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
@@ -141,7 +139,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		g.Go(func() error { return dlv.Run(ctx) })
 	}
 	if opts.has(windsock.RoleAPI) {
-		g.Go(func() error { return redeclare(ctx, opts, st) })
+		g.Go(func() error { return redeclare(ctx, opts, st, read) })
 	}
 	handler := srv.Handler()
 	if opts.has(windsock.RoleAPI) {
@@ -175,8 +173,8 @@ func buildInfo() prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// redeclare takes over what the file declares each time it was read again.
-func redeclare(ctx context.Context, opts ServeOptions, st *store.Store) error {
+// redeclare takes over what the file declares, and its rules for reports, each time it was read again.
+func redeclare(ctx context.Context, opts ServeOptions, st *store.Store, read *rules) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -186,6 +184,7 @@ func redeclare(ctx context.Context, opts ServeOptions, st *store.Store) error {
 				opts.Log.Error("what the file declares was not taken over, all stays as it was", "error", err)
 				continue
 			}
+			read.take(c.Reports)
 			opts.Log.Info("file read again", "deployments", len(c.Deployments), "instances", len(c.Instances))
 		}
 	}

@@ -262,11 +262,9 @@ func logHandler(format string, w io.Writer, level slog.Leveler) (slog.Handler, e
 }
 
 // reload reads the token of the administrator and the file again at each hangup, and hands
-// on what that says, until ctx ends.
-// A file that is no good changes nothing. The other settings but the level of the
-// log stay what they are until the next start.
-// A file that is no good changes nothing. The address, the database, the providers and how
-// much of the log is kept stay what they are until the next start.
+// on what that says, until ctx ends. A file that is no good changes nothing. What is not
+// declared stays what it is until the next start, but for the level of the log and the rules
+// for reports.
 func (c *ServeCmd) reload(ctx context.Context, hangup <-chan os.Signal, to chan<- Config, admin *AdminToken, level *slog.LevelVar, log *slog.Logger) {
 	for {
 		select {

@@ -153,13 +153,21 @@ func TestServeTakesOverTheFile(t *testing.T) {
 	if was, will := status("/api/instances/web"), status("/api/instances/db"); was != 200 || will != 404 {
 		t.Errorf("at first web is answered %d and db %d, want 200 and 404", was, will)
 	}
-	rewrite(t, path, "deployments: [{id: shop, instances: [{id: web}, {id: db}]}]\n")
+	rewrite(t, path, "reports: [{name: own, subject: [{id: '{/vm}'}], cases: [{word: FAIL DETECTED}]}]\ndeployments: [{id: shop, instances: [{id: web}, {id: db}]}]\n")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	await(t, p.Err, "file read again")
 	if got := status("/api/instances/db"); got != 200 {
 		t.Errorf("after a hangup db is answered %d, want 200", got)
+	}
+	resp, err := http.Post(url+"/api/reports/own", "application/json", strings.NewReader(`{"vm":"db"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("a report by a rule that is new after a hangup is answered %d, want 200", resp.StatusCode)
 	}
 	check := start(t, "healthcheck", "--url", url)
 	check.exits(t, 0)
