@@ -42,6 +42,13 @@ func seenBy(looks []windsock.Look) seen {
 	return s
 }
 
+// mayLook reports whether a subject lies in the scope of who asks for a look at it.
+func mayLook(r *http.Request, of windsock.Subject, deployment, provider, pool string) bool {
+	return windsock.PrincipalOf(r.Context()).Scope.Covers(of, deployment, provider, pool)
+}
+
+var errOutside = fmt.Errorf("it does not lie in the scope of this token: %w", windsock.ErrForbidden)
+
 func placeOf(i *windsock.Instance) windsock.Place {
 	return windsock.Place{
 		Subject:  windsock.Subject{Kind: windsock.KindInstance, ID: i.ID},
@@ -58,6 +65,8 @@ func (s *Server) checkInstance(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return at("id", err)
+	case !mayLook(r, windsock.Subject{Kind: windsock.KindInstance, ID: i.ID}, i.DeploymentID, i.Provider, i.Pool):
+		return at("id", errOutside)
 	case s.Checker == nil:
 		return errNoObserver
 	}
@@ -92,6 +101,8 @@ func (s *Server) checkDeployment(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return at("id", err)
+	case !mayLook(r, windsock.Subject{Kind: windsock.KindDeployment, ID: d.ID}, d.ID, d.Provider, d.Pool):
+		return at("id", errOutside)
 	case s.Checker == nil:
 		return errNoObserver
 	}

@@ -39,6 +39,9 @@ func (s *Server) markUnhealthy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if _, ok := scopeOf(r.Context()); ok && done.Refused > 0 {
+		return at("resource", fmt.Errorf("%s: %w", done.Items[0].Why, windsock.ErrForbidden))
+	}
 	if done.Unmatched > 0 {
 		return at("resource", fmt.Errorf("resource %q: %w", windsock.Clip(resource), windsock.ErrNotFound))
 	}

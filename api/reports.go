@@ -184,8 +184,17 @@ func (s *Server) find(ctx context.Context, items []reportedItem) error {
 		default:
 			it.miss(read.Named[0], why)
 		}
+		if own, ok := scopeOf(ctx); ok && it.Result == itemUnmatched { // as if it had been declared elsewhere
+			it.Result, it.Why = itemRefused, fmt.Sprintf("nothing of this name lies in %s, on which alone this token may report", own)
+		}
 	}
 	return nil
+}
+
+// scopeOf is on what alone the caller may report, if it is not on everything.
+func scopeOf(ctx context.Context) (own windsock.Scope, ok bool) {
+	own = windsock.PrincipalOf(ctx).Scope
+	return own, own != "" && own != windsock.Global
 }
 
 // miss notes that nothing is known that is named so.

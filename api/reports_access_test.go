@@ -32,6 +32,14 @@ func TestReportsByToken(t *testing.T) {
 			t.Errorf("%s is %v, want %s", id, got, want)
 		}
 	}
+	nobody := strings.ReplaceAll(body, "web-1", "web-9") // which is not declared
+	a := s.call("POST", "/api/reports/alertmanager", nobody, bearing("shop")...).want(200).has(map[string]any{"recorded": 0., "unmatched": 0., "refused": 2.})
+	if why := a.field("items").([]any)[0].(map[string]any)["why"].(string); !strings.Contains(why, "deployment:shop") {
+		t.Errorf("what is not declared is refused as %q", why)
+	}
+	for _, resource := range []string{"db-1", "web-9"} {
+		s.call("PATCH", "/v1/p/stacks/shop/s-1/resources/"+resource, `{"mark_unhealthy":true}`, bearing("shop")...).refused(403, "forbidden", "resource")
+	}
 	s.call("POST", "/api/reports/alertmanager", body, bearing("monitor")...).refused(403, "forbidden", "")
 
 	vm := `{"notification":{"type":"VM","hostname":"node1","generated_time":"2026-01-02T15:00:00","payload":{"event":"LIFECYCLE","instance_uuid":"web-2","vir_domain_event":"STOPPED_FAILED"}}}`

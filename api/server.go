@@ -172,7 +172,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/api/deployments/{id}", admin, nil, deployments.remove},
 		{"GET", "/api/deployments/{id}/instances", read, []string{"state", "drift", "stale", "assembly", "limit", "after"}, s.listMembers(instances)},
 		{"DELETE", "/api/deployments/{id}/evidence/{source}", admin, nil, deployments.clear},
-		{"POST", "/api/deployments/{id}/check", admin, nil, s.checkDeployment},
+		{"POST", "/api/deployments/{id}/check", report, nil, s.checkDeployment},
 		{"GET", "/api/deployments/{id}/availability", read, []string{"from", "to"}, s.availability(windsock.KindDeployment)},
 
 		{"GET", "/api/instances", read, []string{"state", "drift", "stale", "provider", "pool", "deployment", "assembly", "limit", "after"}, instances.list},
@@ -181,7 +181,7 @@ func (s *Server) routes() []route {
 		{"PATCH", "/api/instances/{id}", admin, nil, instances.patch},
 		{"DELETE", "/api/instances/{id}", admin, nil, instances.remove},
 		{"DELETE", "/api/instances/{id}/evidence/{source}", admin, nil, instances.clear},
-		{"POST", "/api/instances/{id}/check", admin, nil, s.checkInstance},
+		{"POST", "/api/instances/{id}/check", report, nil, s.checkInstance},
 		{"GET", "/api/instances/{id}/availability", read, []string{"from", "to"}, s.availability(windsock.KindInstance)},
 
 		{"GET", "/api/deployables", read, []string{"limit", "after"}, s.software(s.listDeployables)},
