@@ -251,6 +251,7 @@ type EventData struct {
 	Component *ComponentChange `json:"component,omitempty"` // of a ComponentChanged
 
 	By string `json:"by,omitempty"` // who posted the detection that it follows from, if he had to say who he is
+	Trace
 
 	Scope     Scope     `json:"scope,omitempty"`     // the monitor's, of a LogGap and a MonitorExpiring
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // of a MonitorExpiring

@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"windsock"
+	"windsock/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 type metrics struct {
@@ -53,19 +55,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // route returns what notes a served request of a route.
-func (m *metrics) route(method, path string) func(status int, took time.Duration) {
+func (m *metrics) route(method, path string) func(status int, took time.Duration, in trace.SpanContext) {
 	var byClass [6]prometheus.Counter
 	for i, class := range []string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} {
 		byClass[i] = m.requests.WithLabelValues(method, path, class)
 	}
 	duration := m.duration.WithLabelValues(method, path)
-	return func(status int, took time.Duration) {
+	return func(status int, took time.Duration, in trace.SpanContext) {
 		class := status / 100
 		if class >= len(byClass) {
 			class = 0
 		}
 		byClass[class].Inc()
-		duration.Observe(took.Seconds())
+		tracing.Observe(duration, took.Seconds(), in)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"windsock"
 )
 
@@ -21,7 +23,7 @@ type lot struct {
 	back   chan net.Conn
 	ctx    context.Context // ends with the server, or with the listener
 	close  context.CancelFunc
-	served func(status int, took time.Duration)
+	served func(status int, took time.Duration, in trace.SpanContext)
 	parked sync.WaitGroup
 }
 
@@ -125,7 +127,7 @@ func (s *Server) park(w http.ResponseWriter, r *http.Request, has *windsock.Work
 			return
 		}
 		last := last || s.lot.ctx.Err() != nil
-		s.lot.served(http.StatusNotModified, time.Since(start))
+		s.lot.served(http.StatusNotModified, time.Since(start), trace.SpanContext{})
 		if !notModified(c, tag, last) || last {
 			c.Close()
 			return

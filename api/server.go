@@ -17,6 +17,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // A Recorder takes in what was observed: one Outcome for each, in order.
@@ -89,7 +90,7 @@ type Deliveries interface {
 }
 
 // Server answers HTTP requests. Every field but Software, Checker, Lister, Deliveries,
-// Pinger, Reports, Verifiers, Open, Rate, Proxies, Origins, Ready, Plugins, PublicURL and ID has to be set.
+// Pinger, Reports, Verifiers, Open, Rate, Tracer, Proxies, Origins, Ready, Plugins, PublicURL and ID has to be set.
 type Server struct {
 	Store      Store
 	Software   Software       // nil: this process keeps none
@@ -100,6 +101,7 @@ type Server struct {
 	Verifiers  []Verifier     // who know the callers; none: nobody is asked who he is
 	Open       Open           // nil: everybody is, if there are verifiers
 	Rate       int            // requests a second of each caller, and of each address; 0: any number
+	Tracer     trace.Tracer   // shows requests as spans; nil: nobody does
 	Proxies    []netip.Prefix // that are believed when they say for whom they ask
 	Origins    []string       // of web pages that may use the API
 	Mute       bool           // this process has not the role api: it says how it is, and no more
@@ -137,6 +139,11 @@ type route struct {
 	needs        windsock.Permission
 	query        []string // the query parameters it takes
 	serve        handler
+}
+
+// isAPI reports whether it is about more than this process.
+func (rt *route) isAPI() bool {
+	return strings.HasPrefix(rt.path, "/api/") || strings.HasPrefix(rt.path, "/v1/")
 }
 
 func (s *Server) routes() []route {
@@ -258,12 +265,14 @@ func (s *Server) endpoint(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
+		r, span := s.begin(rt, r)
 		s.metrics.inFlight.Inc()
 		defer func() {
 			s.metrics.inFlight.Dec()
 			if rec.status != 0 { // or it was parked
-				served(rec.status, time.Since(start))
+				served(rec.status, time.Since(start), span.SpanContext())
 			}
+			finish(span, rec.status)
 		}()
 		defer func() {
 			if reason := recover(); reason != nil {
@@ -285,7 +294,7 @@ func (s *Server) serve(rt route, w *recorder, r *http.Request) error {
 	if s.ID != "" && r.Header.Get(windsock.IDHeader) == s.ID && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return errLoop
 	}
-	if s.Mute && (strings.HasPrefix(rt.path, "/api/") || strings.HasPrefix(rt.path, "/v1/")) && rt.path != "/api/replicas" {
+	if s.Mute && rt.isAPI() && rt.path != "/api/replicas" {
 		return errNoAPI
 	}
 	if err := s.limits.address(w, r); err != nil {
@@ -351,7 +360,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (s *Server) showMetrics() handler {
-	h := promhttp.HandlerFor(s.Gatherer, promhttp.HandlerOpts{})
+	h := promhttp.HandlerFor(s.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}) // which has exemplars
 	return func(w http.ResponseWriter, r *http.Request) error {
 		h.ServeHTTP(w, r)
 		return nil

@@ -35,6 +35,7 @@ const (
 
 // contract is openapi.yaml, as a library that is not ours reads it.
 var contract = sync.OnceValues(func() (*openapi3.T, error) {
+	openapi3filter.RegisterBodyDecoder("application/openmetrics-text", openapi3filter.PlainBodyDecoder)
 	return openapi3.NewLoader().LoadFromData(windsock.Contract)
 })
 

@@ -65,6 +65,8 @@ type message struct {
 
 	ExpiresAt string `json:"expires_at,omitempty"` // of the lease that ends
 
+	windsock.Trace // of what it follows from
+
 	FirstSeq  int64 `json:"first_seq,omitempty"` // of a gap, with the monitor's id; or of what is coalesced
 	LastSeq   int64 `json:"last_seq,omitempty"`
 	Lost      int64 `json:"lost,omitempty"`
@@ -84,7 +86,7 @@ func (n *notice) encode() {
 		Observed: e.State, Previous: e.Previous, PreviousSince: stamp(e.PreviousSince), Expected: e.Expected,
 		Source: e.Source, Reason: e.Reason, Seq: e.Seq,
 		DetectedAt: stamp(e.DetectedAt), Time: stamp(e.Time),
-		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, HeldBy: e.HeldBy, Instances: e.Instances, Affected: e.Affected, Component: e.Component, ExpiresAt: stamp(e.ExpiresAt),
+		Stale: e.Stale, Suspect: e.Suspect, Unstable: e.Unstable, Held: e.Held, HeldBy: e.HeldBy, Instances: e.Instances, Affected: e.Affected, Component: e.Component, ExpiresAt: stamp(e.ExpiresAt), Trace: e.Trace,
 	}
 	switch e.Kind {
 	case windsock.KindDeployment:
@@ -109,6 +111,12 @@ func (n *notice) head(source, version string) {
 	e := &n.Event
 	n.header = attributes(e.ID, source, string(e.Type), string(e.Kind)+"/"+e.SubjectID, e.Time, version)
 	n.header["Ce-Sequence"] = []string{sequence(e.Seq)}
+	if e.TraceParent != "" { // of the event: that of the callback is another one
+		n.header["Ce-Traceparent"] = []string{ceText(e.TraceParent)}
+	}
+	if e.TraceState != "" {
+		n.header["Ce-Tracestate"] = []string{ceText(e.TraceState)}
+	}
 }
 
 // sequence is a seq that sorts as text.
@@ -205,8 +213,10 @@ func (d *Deliverer) encode(t *windsock.Target, b *batch) (to string, header http
 }
 
 // call makes one try to deliver b, which ends with ctx.
-func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answer {
+func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) (a answer) {
 	to, header, body := d.encode(t, b)
+	span := d.trace(ctx, t, b, header)
+	defer func() { finish(span, &a) }()
 	header[windsock.AttemptHeader] = []string{strconv.Itoa(b.attempt)}
 	now := time.Now()
 	if failure := authenticate(header, t, now, body); failure != "" {
@@ -220,7 +230,7 @@ func (d *Deliverer) call(ctx context.Context, t *windsock.Target, b *batch) answ
 	if t.Format == windsock.Batch && got.failure == "" {
 		failed, got.failure = d.failures(t, b, &got)
 	}
-	a := answer{meaning: meaningOf(got.status, got.failure), failed: failed, failure: got.failure, retryAfter: askedWait(got.status, got.header, now), to: to, reply: got}
+	a = answer{meaning: meaningOf(got.status, got.failure), failed: failed, failure: got.failure, retryAfter: askedWait(got.status, got.header, now), to: to, reply: got}
 	if got.failure != "" && (got.status == 0 || got.broken) {
 		a.meaning = away // no whole answer came
 	}

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
 	"windsock"
 )
 
@@ -77,6 +79,7 @@ type Deliverer struct {
 	Requests  int               // under way at once, to all monitors; default 512. Half as many again to those that did not answer last
 	Timeout   time.Duration     // of a request, from connecting to the end of its answer; default 10 s
 	Grace     time.Duration     // for requests under way when it is not for us any more to call back; default 8 s
+	Tracer    oteltrace.Tracer  // shows callbacks as spans; nil: nobody does
 	Rand      func() float64    // for jitter; default rand.Float64
 
 	// Share has us call back the monitors of some units, until ctx ends; default windsock.DoAll.
@@ -479,7 +482,7 @@ func (d *Deliverer) deliver(line *pool, m *monitor) bool {
 	m.end(b)
 	broken := got.meaning == away && (got.reply.withheld || errors.Is(ctx.Err(), context.Canceled) || d.era() != era) // it was we who ended it; that says nothing of the monitor
 	if len(b.items) > 0 && !broken {
-		d.Metrics.tried(got.meaning == taken, now.Sub(begun))
+		d.Metrics.tried(got.meaning == taken, now.Sub(begun), b.items[0].Trace)
 		d.saver.keep(m, try)
 		d.settle(m, b, got, epoch, now, t == m.target)
 		d.saver.mark(m)

@@ -39,7 +39,7 @@ func (d *Deliverer) render(t *windsock.Target, n *notice) rendered {
 		e := &n.Event
 		return rendered{"application/cloudevents+json", cloudEvent{
 			SpecVersion: "1.0", ID: e.ID, Source: d.Source, Type: "windsock." + string(e.Type), Subject: string(e.Kind) + "/" + e.SubjectID,
-			Time: stamp(e.Time), Sequence: sequence(e.Seq), ContentType: "application/json", Data: n.body,
+			Time: stamp(e.Time), Sequence: sequence(e.Seq), Trace: e.Trace, ContentType: "application/json", Data: n.body,
 		}}
 	}
 	return rendered{"application/json", chat{n.text()}}
@@ -70,13 +70,14 @@ func (r rendered) request(id, version string) (http.Header, []byte) {
 }
 
 type cloudEvent struct {
-	SpecVersion string          `json:"specversion"`
-	ID          string          `json:"id"`
-	Source      string          `json:"source"`
-	Type        string          `json:"type"`
-	Subject     string          `json:"subject"`
-	Time        string          `json:"time"`
-	Sequence    string          `json:"sequence,omitempty"`
+	SpecVersion string `json:"specversion"`
+	ID          string `json:"id"`
+	Source      string `json:"source"`
+	Type        string `json:"type"`
+	Subject     string `json:"subject"`
+	Time        string `json:"time"`
+	Sequence    string `json:"sequence,omitempty"`
+	windsock.Trace
 	ContentType string          `json:"datacontenttype"`
 	Data        json.RawMessage `json:"data"`
 }

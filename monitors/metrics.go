@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"windsock"
+	"windsock/tracing"
 )
 
 // maxNamed is how many monitors have metrics of their own: those that were added first,
@@ -54,8 +55,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 func (m *Metrics) show(d *Deliverer) { m.shown.Store(d) }
 
 // tried counts one try.
-func (m *Metrics) tried(ok bool, took time.Duration) {
-	m.duration.Observe(took.Seconds())
+func (m *Metrics) tried(ok bool, took time.Duration, in windsock.Trace) {
+	tracing.Observe(m.duration, took.Seconds(), tracing.Parse(in))
 	result := "failure"
 	if ok {
 		result = "success"
@@ -65,7 +66,7 @@ func (m *Metrics) tried(ok bool, took time.Duration) {
 
 // told counts an event that was taken.
 func (m *Metrics) told(e *windsock.Event, now time.Time) {
-	m.latency.Observe(max(now.Sub(e.Time), 0).Seconds())
+	tracing.Observe(m.latency, max(now.Sub(e.Time), 0).Seconds(), tracing.Parse(e.Trace))
 }
 
 // Describe implements prometheus.Collector for what is counted only when it is asked for.

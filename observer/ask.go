@@ -13,7 +13,9 @@ import (
 // recorded.
 func (p *poller) lookAt(ctx context.Context, s windsock.Subject) (windsock.Look, error) {
 	began := time.Now()
+	ctx, span := begin(ctx, p.tracer, "look", "provider", p.ID)
 	seen, err := p.see(ctx, s)
+	finish(span, err != nil)
 	if ctx.Err() != nil {
 		return windsock.Look{}, ctx.Err()
 	}

@@ -181,7 +181,9 @@ func (o *Observer) probeNow(ctx context.Context, instanceID string) (windsock.Lo
 	if err != nil {
 		return windsock.Look{}, err
 	}
+	ctx, span := begin(ctx, o.Tracer, "probe", "instance", instanceID)
 	result := o.lookOnce(ctx, target.Provider, target.Probe)
+	finish(span, result.State == windsock.Unknown)
 	if ctx.Err() != nil {
 		return windsock.Look{}, errNotRunning // it was called off, which is not to be recorded
 	}

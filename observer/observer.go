@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
 	"windsock"
@@ -58,6 +59,8 @@ type Observer struct {
 	Model   Model
 	Log     *slog.Logger
 	Metrics *Metrics
+
+	Tracer trace.Tracer // shows looks as spans; nil: nobody does
 
 	Workers     int // looks at a time; default 256
 	ExecWorkers int // of plugins at a time, apart from those; default 16
@@ -142,11 +145,12 @@ func (o *Observer) Beat() time.Time {
 // look looks at a target and passes on what it saw. It holds the target's place in its
 // lane until the recorder has taken that, so that a slow store slows the looks down.
 func (o *Observer) look(t *target) {
-	ctx := t.part.ctx
+	ctx, span := begin(t.part.ctx, o.Tracer, "probe", "instance", t.id)
 	result := o.lookOnce(ctx, t.provider, t.probe)
+	finish(span, result.State == windsock.Unknown)
 	if ctx.Err() == nil && o.schedule.stands(t) { // else we stop, which says nothing of the target, or nobody asks any more
 		select {
-		case o.samples <- sample{observe(t.id, &t.probe, result), t.part}:
+		case o.samples <- sample{observe(t.id, &t.probe, result), t.part, span.SpanContext()}:
 		case <-ctx.Done():
 		}
 	}
@@ -202,6 +206,7 @@ func (o *Observer) nudge() {
 type sample struct {
 	windsock.Observation
 	part *part
+	look trace.SpanContext
 }
 
 // record hands samples to the model until ctx ends: all that came in while one Record
@@ -212,11 +217,15 @@ func (o *Observer) record(ctx context.Context) {
 	for {
 		var batch []windsock.Observation
 		var terms []windsock.Term
+		var looks []trace.Link
 		take := func(s sample) {
 			if s.part.ctx.Err() != nil {
 				return // it is not for us any more
 			}
 			batch = append(batch, s.Observation)
+			if s.look.IsSampled() {
+				looks = append(looks, trace.Link{SpanContext: s.look})
+			}
 			if !slices.Contains(terms, s.part.term) {
 				terms = append(terms, s.part.term)
 			}
@@ -234,7 +243,9 @@ func (o *Observer) record(ctx context.Context) {
 			continue
 		}
 		limited, cancel := context.WithTimeout(windsock.Under(ctx, terms...), writeLimit)
+		limited, span := o.recording(limited, looks)
 		_, err := o.Model.Record(limited, batch) // an outcome that is an error: the instance is gone
+		finish(span, err != nil)
 		cancel()
 		switch {
 		case ctx.Err() != nil:

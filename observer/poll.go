@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"windsock"
 )
 
@@ -28,6 +30,7 @@ type poller struct {
 	model   Model
 	log     *slog.Logger
 	metrics *Metrics
+	tracer  trace.Tracer // nil: no spans are shown
 	hasher  hasher
 	hints   hints
 	sooner  chan struct{} // a full listing is wanted now
@@ -136,6 +139,8 @@ func (p *poller) listSoon() {
 // look looks at all of the provider, and says how that went.
 func (p *poller) look(ctx context.Context, full bool) {
 	began := time.Now()
+	ctx, span := begin(ctx, p.tracer, "list", "provider", p.ID)
+	defer func() { finish(span, p.failed) }()
 	differ, ok := p.Provider.(Differ)
 	full = full || !ok || p.fullAt.IsZero() || began.Sub(p.fullAt) >= p.Full
 	observe := p.Provider.Observe

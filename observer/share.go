@@ -71,6 +71,7 @@ func (o *Observer) Begin(units map[string]windsock.Term) {
 		p.ctx, p.end = context.WithCancel(windsock.Under(context.Background(), term))
 		if i := slices.IndexFunc(o.Providers, func(s Source) bool { return windsock.ProviderUnit(s.ID) == unit }); i >= 0 {
 			p.poller = newPoller(o.Providers[i], o.Model, o.Log, o.Metrics)
+			p.poller.tracer = o.Tracer
 			p.ended.Go(func() { p.poller.run(p.ctx) })
 		}
 		o.parts.byUnit[unit] = p

@@ -112,7 +112,9 @@ func (p *poller) suspicious(missing int) bool {
 // checkOne looks at one thing and records what it sees.
 func (p *poller) checkOne(ctx context.Context, s windsock.Subject) error {
 	began := time.Now()
+	ctx, span := begin(ctx, p.tracer, "look", "provider", p.ID)
 	seen, err := p.see(ctx, s)
+	finish(span, err != nil)
 	if err != nil {
 		return err
 	}

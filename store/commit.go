@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"go.opentelemetry.io/otel/trace"
 
 	"windsock"
 )
@@ -37,6 +38,10 @@ type op struct {
 	do   func(*tx) error
 	err  error
 	turn chan bool // true: it is yours to commit; false: it is done
+
+	span  trace.Span     // if it is recorded, of this op alone
+	trace windsock.Trace // in which it is
+	seq   int64          // of the newest event that came of it
 }
 
 type queue struct {
@@ -61,11 +66,13 @@ func (s *Store) submit(o *op) {
 	}
 	o.turn = make(chan bool, 1)
 	o.now = s.now()
+	o.begin()
 	q := &s.queue
 	q.mu.Lock()
 	if len(q.waiting) >= queueBound {
 		q.mu.Unlock()
 		o.err = fmt.Errorf("%w: %d writes wait already", windsock.ErrUnavailable, queueBound)
+		o.end(0)
 		return
 	}
 	q.waiting = append(q.waiting, o)
@@ -100,6 +107,7 @@ func (s *Store) commitNext() {
 	}
 	q.mu.Unlock()
 	for _, o := range ops {
+		o.end(len(ops))
 		o.turn <- false // nobody hears the one of the committer itself
 	}
 }
@@ -126,7 +134,7 @@ func (s *Store) commit(ops []*op) {
 		return
 	}
 	if written {
-		s.Metrics.committed(time.Since(start), len(ops))
+		s.Metrics.committed(time.Since(start), ops)
 	}
 }
 
@@ -210,6 +218,7 @@ type tx struct {
 	server session             // where it is PostgreSQL's
 	now    time.Time           // when the op that is being written arrived
 	micros int64               // the same
+	op     *op                 // that
 	head   int64               // seq of the newest event,
 	headAt int64               // and when it was, if it is of this transaction
 	events []windsock.EventType
@@ -226,14 +235,15 @@ type tx struct {
 	plans map[string]windsock.Plan // that were made before; nil: it is not begun again
 }
 
-func (t *tx) at(now time.Time) { t.now, t.micros = now, micros(now) }
+// at has what follows be done for o.
+func (t *tx) at(o *op) { t.op, t.now, t.micros = o, o.now, micros(o.now) }
 
 // one runs an op that is not a record; when it fails, alone.
 func (t *tx) one(o *op) {
 	if o.err = t.admit(o); o.err != nil {
 		return
 	}
-	t.at(o.now)
+	t.at(o)
 	o.err = t.attempt(func(t *tx) error { return cmp.Or(o.do(t), t.keepAct(o.ctx)) })
 }
 

@@ -16,13 +16,14 @@ type heldRow struct {
 	UnstableUntil    int64  `db:"unstable_until"`
 	Held             bool   `db:"held"`
 	HeldBy           string `db:"held_by"`
+	HeldTrace        string `db:"held_trace"`
 	Told             string `db:"told"` // the state of which a word was told last; "": that is not known, or to be told again
 }
 
-const heldColumns = `maintenance_until, edges, unstable_until, held, held_by, told`
+const heldColumns = `maintenance_until, edges, unstable_until, held, held_by, held_trace, told`
 
 func (r *heldRow) fields() []any {
-	return []any{&r.MaintenanceUntil, &r.Edges, &r.UnstableUntil, &r.Held, &r.HeldBy, &r.Told}
+	return []any{&r.MaintenanceUntil, &r.Edges, &r.UnstableUntil, &r.Held, &r.HeldBy, &r.HeldTrace, &r.Told}
 }
 
 func (r *heldRow) flapping() windsock.Flapping {
@@ -113,7 +114,7 @@ func (w *working) holdWord(e *windsock.Event, r *heldRow, d *deployment, i *inst
 		return
 	}
 	e.Held, e.Word, e.HeldBy = e.Word, "", h.by
-	r.Held, r.HeldBy = true, h.by
+	r.Held, r.HeldBy, r.HeldTrace = true, h.by, traceText(w.op.trace)
 	if h.why != windsock.Dependent {
 		r.Told = "" // at the end it is told how it is, whatever that is
 	}
@@ -140,7 +141,7 @@ func (r *heldRow) release(h hold, state windsock.State) (word windsock.Word, ove
 	if r.UnstableUntil > 0 || r.Told != string(state) {
 		word = windsock.Heard(state)
 	}
-	r.Held, r.HeldBy, r.UnstableUntil = false, "", 0
+	r.Held, r.HeldBy, r.HeldTrace, r.UnstableUntil = false, "", "", 0
 	r.tell(word, state)
 	return word, true
 }

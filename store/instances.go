@@ -229,7 +229,7 @@ type instanceView struct {
 const instanceStale = `(v.stale <> 0 OR EXISTS (SELECT 1 FROM providers p WHERE p.id = d.provider AND p.lost <> 0))`
 
 const instanceViews = `SELECT v.id, v.deployment_id, v.provider_id, v.expected, v.counts_as,
-	v.state, v.since, v.reason, v.sources, v.drift, ` + instanceStale + ` AS stale, v.suspect, v.deadline_at, v.maintenance_until, v.edges, v.unstable_until, v.held, v.held_by, v.told,
+	v.state, v.since, v.reason, v.sources, v.drift, ` + instanceStale + ` AS stale, v.suspect, v.deadline_at, v.maintenance_until, v.edges, v.unstable_until, v.held, v.held_by, v.held_trace, v.told,
 	v.name, v.assembly, v.address, v.metadata, v.probe, v.created_at, v.updated_at, d.provider, d.pool,
 	coalesce((SELECT max(received_at) FROM evidence e WHERE e.kind = 'instance' AND e.subject_id = v.id), 0) AS seen_at
 	FROM instances v JOIN deployments d ON d.id = v.deployment_id`

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"windsock"
+	"windsock/tracing"
 )
 
 // Metrics count what the store does.
@@ -55,9 +56,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) committed(took time.Duration, writes int) {
-	m.commit.Observe(took.Seconds())
-	m.batch.Observe(float64(writes))
+func (m *Metrics) committed(took time.Duration, ops []*op) {
+	tracing.Observe(m.commit, took.Seconds(), sampled(ops))
+	m.batch.Observe(float64(len(ops)))
 }
 
 func (m *Metrics) logged(events []windsock.EventType) {

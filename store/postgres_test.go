@@ -242,7 +242,7 @@ func begun(t *testing.T, s *Store) *tx {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.end)
-	x.at(s.now())
+	x.at(&op{now: s.now()})
 	x.log(&windsock.Event{Type: windsock.MonitorAdded, Kind: windsock.KindMonitor, SubjectID: "m"})
 	x.exec(`UPDATE log SET head = ?`, x.head)
 	if err := x.send(); err != nil {

@@ -42,7 +42,7 @@ func (t *tx) record(ops []*op) {
 		if o.err = t.admit(o); o.err != nil {
 			continue
 		}
-		t.at(o.now)
+		t.at(o)
 		caller := windsock.PrincipalOf(o.ctx)
 		w.by, w.scope = caller.Name, caller.Scope
 		o.out = make([]windsock.Outcome, len(o.obs))

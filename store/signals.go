@@ -90,7 +90,7 @@ func (w *working) hearAll(ops []*op) error {
 		if o.err = w.admit(o); o.err != nil {
 			continue
 		}
-		w.at(o.now)
+		w.at(o)
 		h := o.said
 		c := spoken[string(h.uid)]
 		if c == nil || c.over {

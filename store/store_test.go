@@ -361,7 +361,7 @@ func recount(t *testing.T, s *Store, c *clock, when string) {
 		tx.all(&ids, `SELECT id FROM deployments`)
 		w := tx.work()
 		w.loadDeployments(ids)
-		tx.at(tx.now.Add(-time.Second)) // before any deadline that is not settled yet
+		tx.at(&op{now: tx.now.Add(-time.Second)}) // before any deadline that is not settled yet
 		for _, d := range w.deployments {
 			v := windsock.Merge(d.evidence, d.Quorum, tx.now)
 			if state, _ := windsock.Rollup(v, windsock.State(d.Expected), d.tally, windsock.Rule(d.Rule)); string(state) != d.State {

@@ -342,7 +342,7 @@ func (w *working) judge(i *instance, cause string, looks time.Duration) (seq int
 				w.turn(i, e.Previous, v.State)
 			}
 		case released:
-			e.Type, e.Word = windsock.InstanceSettled, settled
+			e.Type, e.Word, e.Trace = windsock.InstanceSettled, settled, traceOf(was.HeldTrace)
 		default:
 			i.credit(e, cause, w.by)
 			e.Type = windsock.InstanceFlags
@@ -401,7 +401,7 @@ func (w *working) roll(d *deployment) (seq int64) {
 		was.left(e)
 		w.withhold(e, d, nil, d.looks)
 	case released:
-		e.Type, e.Word, e.Unstable = windsock.DeploymentSettled, settled, false
+		e.Type, e.Word, e.Unstable, e.Trace = windsock.DeploymentSettled, settled, false, traceOf(was.HeldTrace)
 	case flags:
 		e.Type = windsock.DeploymentFlags
 	default:
@@ -513,9 +513,9 @@ func (w *working) saveInstances() {
 	for _, i := range sorted(w.instances) {
 		if i.changed {
 			w.put(`UPDATE instances SET counts_as = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
-				edges = ?, unstable_until = ?, held = ?, held_by = ?, told = ? WHERE id = ?`,
+				edges = ?, unstable_until = ?, held = ?, held_by = ?, held_trace = ?, told = ? WHERE id = ?`,
 				i.CountsAs, i.State, i.Since, i.Reason, i.Sources, i.Drift, i.Stale, i.Suspect, i.DeadlineAt,
-				i.Edges, i.UnstableUntil, i.Held, i.HeldBy, i.Told, i.ID)
+				i.Edges, i.UnstableUntil, i.Held, i.HeldBy, i.HeldTrace, i.Told, i.ID)
 			w.due(i.DeadlineAt)
 			i.changed = false
 		}
@@ -537,9 +537,9 @@ func (w *working) saveDeployments() {
 	for _, d := range sorted(w.deployments) {
 		if d.changed {
 			w.put(`UPDATE deployments SET tally = ?, components = ?, state = ?, since = ?, reason = ?, sources = ?, drift = ?, stale = ?, suspect = ?, deadline_at = ?,
-				edges = ?, unstable_until = ?, held = ?, held_by = ?, told = ? WHERE id = ?`,
+				edges = ?, unstable_until = ?, held = ?, held_by = ?, held_trace = ?, told = ? WHERE id = ?`,
 				tallyText(d.tally), phasesText(d.phases), d.State, d.Since, d.Reason, d.Sources, d.Drift, d.Stale, d.Suspect, d.DeadlineAt,
-				d.Edges, d.UnstableUntil, d.Held, d.HeldBy, d.Told, d.ID)
+				d.Edges, d.UnstableUntil, d.Held, d.HeldBy, d.HeldTrace, d.Told, d.ID)
 			w.due(d.DeadlineAt)
 			d.changed = false
 		}

@@ -57,6 +57,8 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 	log := opts.Log
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	tracer, endTraces := exportTraces(ctx, log)
+	defer endTraces()
 
 	st, err := store.Open(ctx, opts.DB, store.Options{
 		Logger: log, Metrics: store.NewMetrics(reg), Name: processName(), Roles: opts.Roles, Planner: components.Planner{},
@@ -75,12 +77,12 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		}
 	}
 	old := opts.Keep.retention(st)
-	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg), Share: st.Share}
+	obs := &observer.Observer{Model: st, Log: log, Metrics: observer.NewMetrics(reg), Tracer: tracer, Share: st.Share}
 	observed(obs, opts.Providers, log)
 	guard := monitors.Guard{Targets: opts.Targets, Others: st.Others}
 	dlv := &monitors.Deliverer{
 		Log: st, Logger: log, Metrics: monitors.NewMetrics(reg), Version: buildVersion(), ID: st.LogID(), Origin: opts.Origin,
-		Grace: drain, Share: st.Share, Era: st.Era, Heir: st.Heir,
+		Tracer: tracer, Grace: drain, Share: st.Share, Era: st.Era, Heir: st.Heir,
 	}
 	st.Count(dlv.Monitors)
 	looks, calls := observing{st, obs}, delivering{st, dlv}
@@ -88,7 +90,7 @@ func serve(ctx context.Context, opts ServeOptions, ready func(addr string)) erro
 		Store: st, Software: st, Checker: looks, Lister: looks, Deliveries: calls, Pinger: calls, Reports: read, Plugins: opts.Plugins, PublicURL: opts.PublicURL,
 		Contract: windsock.Contract, Version: buildVersion(), ID: st.LogID(), Mute: !opts.has(windsock.RoleAPI),
 		Rate: opts.Edge.RateLimit, Proxies: opts.Edge.proxies(), Origins: opts.Edge.CORSOrigins,
-		Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
+		Tracer: tracer, Logger: log, Registerer: reg, Gatherer: reg, Stop: ctx,
 		Ready: []api.Beat{{Name: "store", Beat: st.Beat, Max: deadAfter}},
 	}
 
