@@ -232,9 +232,12 @@ func (d *Deliverer) advance(ctx context.Context) error {
 	if len(d.shares) == 0 {
 		d.at.Store(d.Log.Head()) // it concerns nobody
 	}
-	page, err := d.Log.Events(ctx, d.at.Load(), pageSize, windsock.EventFilter{})
-	if err != nil {
-		return err
+	var page []windsock.Event
+	if at := d.at.Load(); at < d.Log.Head() {
+		var err error
+		if page, err = d.Log.Events(ctx, at, pageSize, windsock.EventFilter{}); err != nil {
+			return err
+		}
 	}
 	for i := range page {
 		e := &page[i]

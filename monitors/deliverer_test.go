@@ -43,6 +43,25 @@ func want[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
+// The log of a quiet service is not asked every second whether it is longer.
+func TestTheLogIsReadWhenItIsLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, n := newLog(), newNetwork()
+		l.add("m", named("a"), "")
+		start(t, l, n)
+		for read := 0; read < 3; read++ {
+			l.append(change("web", windsock.Failed))
+			pass(time.Second)
+			l.mu.Lock()
+			was := l.reads
+			l.mu.Unlock()
+			pass(time.Minute)
+			want(t, "reads within a quiet minute", l.reads-was, 0)
+		}
+		want(t, "taken", n.took("a"), seqs(2, 4))
+	})
+}
+
 func TestNothingIsLostWhileTheMonitorIsAway(t *testing.T) {
 	away := map[string]error{
 		"it refuses":       &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},

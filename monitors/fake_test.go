@@ -43,6 +43,7 @@ type memLog struct {
 	broken   error         // what SaveProgress answers
 	blind    error         // what Events answers
 	pruned   int64         // what was before is no longer kept
+	reads    int           // of events
 	slow     time.Duration // how long Events takes after it has read, for a scope
 	news     chan struct{}
 }
@@ -110,6 +111,7 @@ func (l *memLog) remove(id string) {
 
 func (l *memLog) Events(_ context.Context, after int64, limit int, f windsock.EventFilter) ([]windsock.Event, error) {
 	l.mu.Lock()
+	l.reads++
 	err, slow := l.blind, l.slow
 	if after < l.pruned {
 		err = windsock.ErrPruned
