@@ -479,8 +479,10 @@ type ProviderStatus struct {
 	Deployments int      `json:"deployments,omitempty"` // in it
 	Instances   int      `json:"instances,omitempty"`
 	Lost        bool     `json:"lost"` // none was complete for LostAfter intervals
+	WholeTook   Duration `json:"-"`    // to list everything, where Took may be of the changes alone
 }
 
-// LostAfter is how many intervals without a complete listing make a provider lost: what
-// it said of its deployments and instances is stale from then on.
+// LostAfter is how many intervals without a complete listing make a provider lost, beside
+// as long as it takes to list everything: what it said of its deployments and instances is
+// stale from then on.
 const LostAfter = 3

@@ -162,7 +162,9 @@ func (p *poller) look(ctx context.Context, full bool) {
 		if err == nil {
 			err = p.settle(ctx, began)
 		}
-		if err != nil {
+		if err == nil {
+			p.status.WholeTook = windsock.Duration(time.Since(began))
+		} else {
 			p.fullAt = time.Time{} // the next look is a full one again
 		}
 	}

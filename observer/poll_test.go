@@ -317,6 +317,30 @@ func TestAListingThatFailsMarksNothingGone(t *testing.T) {
 	}
 }
 
+// A cloud that takes longer for a listing than for three intervals is not lost for that.
+func TestHowLongTheLastWholeListingTookIsSaid(t *testing.T) {
+	c := &cloud{things: fleet(3)}
+	c.breakWith(func(page int) error {
+		if page == 0 {
+			time.Sleep(50 * time.Second)
+		}
+		return nil
+	})
+	m := newModel()
+	poll(t, m, differ{c}, func(recorded func() string) {
+		time.Sleep(50 * time.Second)
+		recorded()
+		if st := m.lastSaved(); time.Duration(st.WholeTook) != 50*time.Second || st.Took != st.WholeTook {
+			t.Errorf("after a listing of all the status is %+v", st)
+		}
+		c.breakWith(nil)
+		rounds(2)
+		if st := m.lastSaved(); time.Duration(st.WholeTook) != 50*time.Second || st.Took != 0 {
+			t.Errorf("after a look at the changes the status is %+v", st)
+		}
+	})
+}
+
 // A listing that comes to its end and yet leaves things out, as Nova's does for a cell
 // that is down, is found out by single looks.
 func TestAListingThatLeavesThingsOutMarksNothingGone(t *testing.T) {
@@ -512,6 +536,30 @@ func TestHints(t *testing.T) {
 		recorded()
 		if c.listed() != listings+1 {
 			t.Errorf("%d listings after a gap in the notifications", c.listed()-listings)
+		}
+	})
+}
+
+// Who cannot be listened to is tried again, ever less often.
+func TestListeningInVain(t *testing.T) {
+	c := &cloud{things: fleet(1)}
+	var tries []time.Time
+	c.watch = func(context.Context, func(), func(windsock.Subject)) error {
+		tries = append(tries, time.Now())
+		return errors.New("connection refused")
+	}
+	poll(t, newModel(), watcher{c}, func(recorded func() string) {
+		time.Sleep(10 * longestWait)
+		synctest.Wait()
+		wait := firstRetry
+		for i := range tries[1:] {
+			if got := tries[i+1].Sub(tries[i]); got != wait {
+				t.Fatalf("try %d came after %s, want %s", i+2, got, wait)
+			}
+			wait = min(2*wait, longestWait)
+		}
+		if wait != longestWait {
+			t.Errorf("there were %d tries", len(tries))
 		}
 	})
 }

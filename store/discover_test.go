@@ -237,6 +237,14 @@ func TestAProviderIsLostAndComesBack(t *testing.T) {
 		if got := told(t, s, after); len(got) > 0 {
 			t.Errorf("told %q", got)
 		}
+		status.CompleteAt, status.WholeTook = s.now(), windsock.Duration(time.Minute) // that much later can the next be expected
+		save()
+		if pass(89 * time.Second); stale() {
+			t.Error("it was lost before a listing could come to its end")
+		}
+		if pass(2 * time.Second); !stale() {
+			t.Error("it is not stale")
+		}
 	})
 }
 

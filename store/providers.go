@@ -45,8 +45,9 @@ func (s *Store) SaveProvider(ctx context.Context, p windsock.ProviderStatus) err
 			was = rows[0]
 		}
 		lostAt := was.LostAt
-		switch patience := windsock.LostAfter * micros64(p.Every); {
-		case patience == 0:
+		patience := windsock.LostAfter*micros64(p.Every) + micros64(p.WholeTook)
+		switch {
+		case p.Every == 0:
 			lostAt, was.Lost = 0, false
 		case micros(p.CompleteAt) > was.CompleteAt:
 			lostAt = micros(p.CompleteAt) + patience
