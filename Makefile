@@ -13,7 +13,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath -tags=sqlite_omit_load_extension,osusergo
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 NFPM        := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 FUZZTIME    ?= 30s
-SEEDS       ?= 120
+SEEDS       ?= 200
 SPAN        ?= 45s
 
 .PHONY: help
@@ -55,8 +55,8 @@ test: compiler ## all Go tests, with the race detector
 	$(GO) test -race -count=1 ./... # Go does not know that those below test/ depend on the program
 
 .PHONY: simulate
-simulate: compiler ## SEEDS=120 histories in virtual time, of all that can go wrong
-	$(GO) test -count=1 ./test/simulate -seeds $(SEEDS)
+simulate: compiler ## SEEDS=200 histories in virtual time, of all that can go wrong
+	$(GO) test -count=1 -timeout 30m ./test/simulate -seeds $(SEEDS)
 
 .PHONY: test-replicas
 test-replicas: compiler ## three windsocks over one PostgreSQL, to which everything happens for SPAN=45s

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,11 +43,12 @@ const (
 	// memory is how long before it was told a failure may be over: as long as what was
 	// said by somebody who fell silent holds, or by a cloud that cannot be listed.
 	memory = 20 * time.Minute
-	ttl    = 3 * time.Minute // of what a machine's monitor says
-	lasts  = 2 * time.Hour
+	ttl    = 3 * time.Minute  // of what a machine's monitor says
+	calm   = 10 * time.Minute // at the least, after the last fault; at most as long as bound
 )
 
 func TestWhatIsToldIsTrue(t *testing.T) {
+	debug.SetGCPercent(400) // histories hold little, and forget it soon
 	if *seed != 0 {
 		run(t, *seed)
 		return
@@ -80,11 +82,13 @@ func run(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, dir, seed)
 		w.start()
-		for end := time.Now().Add(lasts); time.Now().Before(end); {
+		for end := time.Now().Add(w.lasts); time.Now().Before(end); {
 			w.pass()
 		}
 		w.rest()
-		w.judge()
+		for _, wrong := range w.judge() {
+			t.Errorf("seed %d: %s", seed, wrong)
+		}
 		w.stop()
 	})
 }
@@ -98,6 +102,7 @@ type world struct {
 	dir  string
 	n    int // of windsocks there were
 
+	lasts    time.Duration // with faults
 	cloud    *cloud
 	provider observer.Provider
 	all      []*machine // also those that are gone
@@ -114,8 +119,12 @@ func newWorld(t *testing.T, dir string, seed uint64) *world {
 	w := &world{t: t, rand: r, seed: seed, dir: dir, busy: 20 + r.IntN(400), silent: map[string]time.Time{}, ear: newEar(rand.New(rand.NewPCG(seed, 9)))}
 	w.cloud = &cloud{rand: rand.New(rand.NewPCG(seed, 10)), changed: map[string]bool{}}
 	size := 1 + r.IntN(40)
-	if seed%100 == 0 { // a fleet
-		size, w.busy = 1000+r.IntN(2000), 20_000
+	w.lasts = time.Duration(10+r.IntN(41)) * time.Minute
+	if seed%20 == 0 { // many restarts and long pauses
+		w.lasts = 2 * time.Hour
+	}
+	if seed%200 == 50 { // a fleet
+		size, w.busy, w.lasts = 1000+r.IntN(2000), 20_000, 20*time.Minute
 	}
 	for range size {
 		w.boot()
@@ -253,24 +262,28 @@ func (w *world) report(now time.Time) {
 	}
 }
 
-// rest ends all faults, and lets everything come to rest.
+// rest ends all faults, and lets everything come to rest: nothing may go wrong any more, and
+// what is wrong has as long as bound to be put right.
 func (w *world) rest() {
 	w.cloud.mu.Lock()
 	w.cloud.calm = true
 	w.cloud.mu.Unlock()
 	w.ear.calm()
 	clear(w.silent)
-	for end := time.Now().Add(bound); time.Now().Before(end); {
+	for begun := time.Now(); time.Since(begun) < bound; {
 		time.Sleep(30 * time.Second)
 		w.cloud.refresh()
 		w.report(time.Now())
+		synctest.Wait()
+		if time.Since(begun) >= calm && len(w.judge()) == 0 {
+			return
+		}
 	}
-	synctest.Wait()
 }
 
-// judge compares what was told with what was true.
-func (w *world) judge() {
-	w.t.Helper()
+// judge compares what was told with what was true, and says what is wrong.
+func (w *world) judge() (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	bad := 0
 	for _, m := range w.all {
 		i, err := w.store.Instance(w.t.Context(), m.id)
@@ -278,7 +291,7 @@ func (w *world) judge() {
 			continue // it came and went unseen
 		}
 		if err != nil {
-			w.t.Errorf("seed %d: %s: %v", w.seed, m.id, err)
+			say("%s: %v", m.id, err)
 			continue
 		}
 		want := m.state
@@ -287,26 +300,27 @@ func (w *world) judge() {
 			bad++
 		}
 		if i.State != want || i.Stale || i.Held || i.Unstable {
-			w.t.Errorf("seed %d: %s is %s (stale %v, held %v), in truth %s", w.seed, m.id, i.State, i.Stale, i.Held, want)
+			say("%s is %s (stale %v, held %v), in truth %s", m.id, i.State, i.Stale, i.Held, want)
 		}
 		if told := w.ear.last(m.id); told.Word != windsock.Heard(want) {
-			w.t.Errorf("seed %d: of %s was told last %q, in truth it is %s", w.seed, m.id, told.Word, want)
+			say("of %s was told last %q, in truth it is %s", m.id, told.Word, want)
 		}
-		w.judgeHistory(m)
+		w.judgeHistory(m, say)
 	}
 	d, err := w.store.Deployment(w.t.Context(), deployment)
 	if err != nil || bad > 0 && d.State != windsock.Degraded && d.State != windsock.Failed {
-		w.t.Errorf("seed %d: the deployment is %s (%v), with %d that failed", w.seed, d.State, err, bad)
+		say("the deployment is %s (%v), with %d that failed", d.State, err, bad)
 	}
 	if told := w.ear.last(deployment); told.Word != windsock.Heard(d.State) {
-		w.t.Errorf("seed %d: of the deployment was told last %q, it is %s", w.seed, told.Word, d.State)
+		say("of the deployment was told last %q, it is %s", told.Word, d.State)
 	}
+	return wrong
 }
 
-func (w *world) judgeHistory(m *machine) {
+func (w *world) judgeHistory(m *machine, say func(string, ...any)) {
 	for _, told := range w.ear.told(m.id) {
 		if told.Word == windsock.FailDetected && !m.badWithin(told.Time.Add(-memory), told.Time) {
-			w.t.Errorf("seed %d: false FAIL of %s at %s (seq %d): %s", w.seed, m.id, told.Time, told.Seq, told.Reason)
+			say("false FAIL of %s at %s (seq %d): %s", m.id, told.Time, told.Seq, told.Reason)
 		}
 	}
 	for i, c := range m.history {
@@ -316,7 +330,7 @@ func (w *world) judgeHistory(m *machine) {
 		}
 		if c.bad && until.Sub(c.at) > bound {
 			if told := w.ear.lastBefore(m.id, c.at.Add(bound)); told.Word != windsock.FailDetected {
-				w.t.Errorf("seed %d: missed: %s fails from %s to %s, told was %q", w.seed, m.id, c.at, until, told.Word)
+				say("missed: %s fails from %s to %s, told was %q", m.id, c.at, until, told.Word)
 			}
 		}
 	}
