@@ -1,7 +1,7 @@
 package openstack
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -26,7 +26,9 @@ const (
 	together = 10               // servers that are asked for at once
 	building = 40               // at most, lest Nova's services time out on each other
 	patience = 15 * time.Minute // for all to boot; as many as are up by then are observed; and for all to be gone
-	times    = 7                // that everything is measured; the medians are told
+	times    = 7                // that everything is measured
+	resting  = 30 * time.Second // in which it is measured what is taken when nothing is looked at
+	glance   = 5 * time.Second  // from one look at windsock to the next, as it answers to these
 )
 
 // BenchmarkFleet measures what it costs to observe a fleet in the real cloud, which it boots
@@ -39,9 +41,10 @@ func BenchmarkFleet(b *testing.B) {
 	web := c.boot("web", "none")
 	c.until(web, "ACTIVE")
 	n := c.fill(web, *fleet)
-	b.Run("idle", func(b *testing.B) { observe(b, "idle", "6h", "6h", "").cost(b, n, 5*time.Second) })
-	b.Run("listing", func(b *testing.B) { observe(b, "listing", "5s", "5s", "").cost(b, n, 5*time.Second) })
-	b.Run("changes", func(b *testing.B) { observe(b, "changes", "2s", "6h", "").cost(b, n, 2*time.Second) })
+	var idle usage
+	b.Run("idle", func(b *testing.B) { idle = observe(b, "idle", "6h", "6h", "").idle(b) })
+	b.Run("listing", func(b *testing.B) { observe(b, "listing", "5s", "5s", "").cost(b, n, idle) })
+	b.Run("changes", func(b *testing.B) { observe(b, "changes", "2s", "6h", "").cost(b, n, idle) })
 	b.Run("polled", func(b *testing.B) { c.flip(b, observe(b, "polled", "2s", "6h", ""), web) })
 	b.Run("told", func(b *testing.B) { c.flip(b, observe(b, "told", "6h", "6h", amqpURL), web) })
 }
@@ -111,28 +114,74 @@ func (c *cloud) clear() {
 	}
 }
 
-// cost tells what windsock takes of the processor in an interval in which it looks once,
-// and how much memory it has then.
-func (w *watcher) cost(b *testing.B, n int, every time.Duration) {
-	if seen := w.metric(fmt.Sprintf("windsock_provider_subjects{kind=\"instance\",provider=%q}", w.name)); seen < float64(n) {
+// usage is what windsock has taken since it started, or does in a second.
+type usage struct{ seconds, cpu, allocs, commits, looks, looking, rss float64 }
+
+func (w *watcher) usage(b *testing.B) usage {
+	series := w.metrics()
+	took := func(what string) float64 {
+		return series[fmt.Sprintf("windsock_provider_listing_duration_seconds_%s{provider=%q}", what, w.name)]
+	}
+	return usage{
+		seconds: time.Since(w.began).Seconds(), cpu: w.cpu(b), rss: w.rss(b),
+		allocs: series["go_memstats_mallocs_total"], commits: series["windsock_commit_duration_seconds_count"],
+		looks: took("count"), looking: took("sum"),
+	}
+}
+
+// settled is its usage once all that it saw first is recorded and called back.
+func (w *watcher) settled(b *testing.B) usage {
+	for was := w.usage(b); ; {
+		<-time.After(glance)
+		is := w.usage(b)
+		if is.commits-was.commits < 2*glance.Seconds() { // idle are two in three seconds
+			return is
+		}
+		was = is
+	}
+}
+
+// idle tells what windsock takes when it does not look.
+func (w *watcher) idle(b *testing.B) usage {
+	was := w.settled(b)
+	is := was
+	for is.seconds-was.seconds < resting.Seconds() {
+		<-time.After(glance)
+		is = w.usage(b)
+	}
+	seconds := is.seconds - was.seconds
+	rate := usage{cpu: (is.cpu - was.cpu) / seconds, allocs: (is.allocs - was.allocs) / seconds, commits: (is.commits - was.commits) / seconds, rss: is.rss}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(1e3*rate.cpu, "cpu-ms/s")
+	b.ReportMetric(rate.commits, "commits/s")
+	b.ReportMetric(rate.rss, "MiB")
+	return rate
+}
+
+// cost tells what windsock takes to look at n servers, beside what it takes anyway.
+func (w *watcher) cost(b *testing.B, n int, idle usage) {
+	if seen := w.metrics()[fmt.Sprintf("windsock_provider_subjects{kind=\"instance\",provider=%q}", w.name)]; seen < float64(n) {
 		b.Fatalf("it sees %g instances, there are %d", seen, n)
 	}
-	looks := fmt.Sprintf("windsock_provider_listing_duration_seconds_count{provider=%q}", w.name)
-	took := fmt.Sprintf("windsock_provider_listing_duration_seconds_sum{provider=%q}", w.name)
-	var cpu []float64
-	first, firstTook := w.metric(looks), w.metric(took)
-	for range times {
-		before := w.cpu(b)
-		<-time.After(every)
-		cpu = append(cpu, 1000*(w.cpu(b)-before))
+	was := w.settled(b)
+	is, most := was, was.rss
+	for deadline := time.Now().Add(patience); is.looks-was.looks < times; is = w.usage(b) {
+		if time.Now().After(deadline) {
+			b.Fatalf("%g looks within %s", is.looks-was.looks, patience)
+		}
+		most = max(most, is.rss)
+		<-time.After(glance)
 	}
+	seconds, looks := is.seconds-was.seconds, is.looks-was.looks
+	of := func(total, idle float64) float64 { return (total - idle*seconds) / looks }
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(n), "servers")
-	b.ReportMetric(median(cpu), fmt.Sprintf("cpu-ms/%s", every))
-	b.ReportMetric(w.rss(b), "MiB")
-	if n := w.metric(looks) - first; n > 0 {
-		b.ReportMetric(1000*(w.metric(took)-firstTook)/n, "ms/look")
-	}
+	b.ReportMetric(1e3*of(is.looking-was.looking, 0), "ms/look")
+	b.ReportMetric(1e3*of(is.cpu-was.cpu, idle.cpu), "cpu-ms/look")
+	b.ReportMetric(1e6*of(is.cpu-was.cpu, idle.cpu)/float64(n), "cpu-us/server")
+	b.ReportMetric(of(is.allocs-was.allocs, idle.allocs)/float64(n), "allocs/server")
+	b.ReportMetric(of(is.commits-was.commits, idle.commits), "commits/look")
+	b.ReportMetric(most-idle.rss, "MiB-above-idle")
 }
 
 // flip stops and starts a server again and again, and tells how long after Nova shows that
@@ -190,19 +239,20 @@ func (w *watcher) rss(b *testing.B) float64 {
 	return kib / 1024
 }
 
-// metric is the value of a series, or 0.
-func (w *watcher) metric(series string) float64 {
+// metrics are the values of all series.
+func (w *watcher) metrics() map[string]float64 {
+	series := map[string]float64{}
 	resp, err := http.Get(w.api + "/metrics")
 	if err != nil {
-		return 0
+		return series
 	}
 	defer resp.Body.Close()
-	var text bytes.Buffer
-	text.ReadFrom(resp.Body)
-	_, rest, _ := strings.Cut("\n"+text.String(), "\n"+series+" ")
-	value, _, _ := strings.Cut(rest, "\n")
-	v, _ := strconv.ParseFloat(value, 64)
-	return v
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), " "); ok {
+			series[name], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	return series
 }
 
 func median(list []float64) float64 {

@@ -45,10 +45,11 @@ func TestMain(m *testing.M) {
 
 // A watcher is a windsock that observes the cloud, and a monitor that it calls back.
 type watcher struct {
-	name string
-	api  string
-	pid  int
-	log  logFile
+	name  string
+	api   string
+	pid   int
+	began time.Time
+	log   logFile
 
 	mu    sync.Mutex
 	told  []callback
@@ -95,7 +96,7 @@ func (l *logFile) String() string {
 // it once.
 func observe(t testing.TB, name, every, full, amqpURL string) *watcher {
 	t.Helper()
-	w := &watcher{name: name, heard: map[string]int{}}
+	w := &watcher{name: name, began: time.Now(), heard: map[string]int{}}
 	dir := t.TempDir()
 	provider := map[string]any{"id": name, "kind": "openstack", "cloud": "member", "interval": every, "full": full}
 	if amqpURL != "" {
