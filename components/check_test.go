@@ -178,6 +178,7 @@ func TestFindings(t *testing.T) {
 		"a policy that is none": {deployment("input_values: {peer: 1}") + "    metadata: {windsock: {timeout: soon, retries: -1, speed: 9}}\n",
 			[]string{`27 error x: metadata: windsock.retries: want 0 to 1000, got -1`, "27 warning x: metadata: windsock.speed means nothing", `27 error x: metadata: windsock.timeout: want a whole number, got "soon"`}},
 
+		"an output twice":  {"outputs:\n  a: {value: 1}\n  a: {value: 2}\n", []string{"26 warning : a stands on line 25 already; the last counts"}},
 		"a property twice": {config("config: a\n      options: {}\n      config: b"), []string{"29 warning : config stands on line 27 already; the last counts"}},
 
 		// Configs.

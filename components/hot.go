@@ -53,12 +53,12 @@ type reader struct {
 	doc *document.Document
 }
 
-// repeatedKey says that a key stands twice. Heat takes the last without a word. Of a
-// section, a resource, a component and the like there is only one.
+// repeatedKey says that a key stands twice. Heat takes the last without a word. What is
+// lost with a section, a resource or a component would have run.
 func repeatedKey(path string, key document.Repeated) windsock.Finding {
 	f := windsock.Finding{File: path, Line: key.Line, Severity: windsock.SeverityWarning,
 		Text: fmt.Sprintf("%s stands on line %d already; the last counts", key.Key, key.First)}
-	if key.Depth < 2 {
+	if key.Depth == 0 || key.Depth == 1 && slices.Contains([]string{"resources", "components", "instances"}, key.In) {
 		f.Severity = windsock.SeverityError
 	}
 	return f

@@ -5,16 +5,17 @@ import "go.yaml.in/yaml/v4"
 // Repeated is a key that stands twice in a mapping.
 type Repeated struct {
 	Key   string
-	Line  int // where it stands again
-	First int // where it stood before
-	Depth int // of the mapping; that of the document is 0
+	Line  int    // where it stands again
+	First int    // where it stood before
+	Depth int    // of the mapping; that of the document is 0
+	In    string // the key whose value the mapping is; "" in the document itself and in lists
 }
 
 // DropRepeated leaves of keys that stand twice in a mapping only the last, as PyYAML
 // does, and returns them. Without it, they are an error.
 func (d *Document) DropRepeated() (list []Repeated) {
-	var visit func(n *yaml.Node, depth int)
-	visit = func(n *yaml.Node, depth int) {
+	var visit func(n *yaml.Node, in string, depth int)
+	visit = func(n *yaml.Node, in string, depth int) {
 		if n.Kind == yaml.MappingNode {
 			places := map[string]int{}
 			kept := n.Content[:0]
@@ -22,7 +23,7 @@ func (d *Document) DropRepeated() (list []Repeated) {
 				key, value := n.Content[i], n.Content[i+1]
 				place, twice := places[key.Value]
 				if twice && key.Kind == yaml.ScalarNode && key.ShortTag() != "!!merge" {
-					list = append(list, Repeated{key.Value, key.Line, kept[place].Line, depth})
+					list = append(list, Repeated{key.Value, key.Line, kept[place].Line, depth, in})
 					kept[place], kept[place+1] = key, value
 					continue
 				}
@@ -31,12 +32,16 @@ func (d *Document) DropRepeated() (list []Repeated) {
 			}
 			n.Content = kept
 		}
-		for _, child := range n.Content {
-			visit(child, depth+1)
+		for i, child := range n.Content {
+			in := ""
+			if n.Kind == yaml.MappingNode && i%2 == 1 {
+				in = n.Content[i-1].Value
+			}
+			visit(child, in, depth+1)
 		}
 	}
 	if d.root != nil {
-		visit(d.root, 0)
+		visit(d.root, "", 0)
 	}
 	return list
 }

@@ -131,7 +131,7 @@ func TestTheLastOfRepeatedKeysCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Repeated{{"a", 3, 1, 0}, {"c", 2, 2, 1}}, d.DropRepeated()); diff != "" {
+	if diff := cmp.Diff([]Repeated{{"a", 3, 1, 0, ""}, {"c", 2, 2, 1, "b"}}, d.DropRepeated()); diff != "" {
 		t.Errorf("repeated (-want +got):\n%s", diff)
 	}
 	v, err := d.Value()
