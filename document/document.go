@@ -71,8 +71,8 @@ func Parse(path string, data []byte) (*Document, error) {
 	if d.root, d.json = readJSON(data); d.json {
 		return d, nil
 	}
-	var docs []yaml.Node
-	if err := yaml.Load(data, &docs, yaml.WithAllDocuments()); err != nil {
+	docs, err := load(data)
+	if err != nil {
 		var wrong *yaml.LoadError
 		if errors.As(err, &wrong) {
 			detail := wrong.Message

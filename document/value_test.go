@@ -1,6 +1,7 @@
 package document
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,6 +20,24 @@ func value(t testing.TB, text string) any {
 		t.Fatalf("%q: %v", text, err)
 	}
 	return v
+}
+
+// TestADashIsText has the usual delimiter of names in list_join.
+func TestADashIsText(t *testing.T) {
+	got := value(t, "é: '-, é'\njoin: [-, [a, -], {b: -}, -]\nscript: |\n  [ -, - ]\nlist:\n- -\n- [-, -, --]\n")
+	want := map[string]any{
+		"é":      "-, é",
+		"join":   []any{"-", []any{"a", "-"}, map[string]any{"b": "-"}, "-"},
+		"script": "[ -, - ]\n",
+		"list":   []any{[]any{nil}, []any{"-", "-", "--"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var wrong *Error
+	if _, err := Parse("t.yaml", []byte("a: [-,\n  - b]\n")); !errors.As(err, &wrong) || wrong.Line != 2 {
+		t.Errorf("a dash before a space in a list: %v, want an error on line 2", err)
+	}
 }
 
 // TestScalarsAreThoseOfPyYAML has what PyYAML 6.0.3 makes of plain words, but that dates
