@@ -208,6 +208,8 @@ func TestFindings(t *testing.T) {
 		// Conditions and groups.
 		"a handle for nothing":     {"  x:\n    type: OS::Heat::WaitConditionHandle\n", []string{"24 warning x: no condition waits for what is signalled to it"}},
 		"a handle that is none":    {resource("OS::Heat::WaitCondition", "handle: {get_resource: server}\n      timeout: 1"), []string{"27 error x: handle: server is a OS::Nova::Server, which is no handle"}},
+		"a handle elsewhere":       {"  x:\n    type: OS::Heat::WaitCondition\n    properties: {handle: {get_resource: cloud}, timeout: 1}\n  cloud: {type: OS::Neutron::Net}\n", []string{"26 error x: handle: cloud is a OS::Neutron::Net, which is no handle", "27 note cloud: OS::Neutron::Net is left to the cloud, with all that is in it"}},
+		"a handle for updates":     {"  x:\n    type: OS::Heat::WaitCondition\n    properties: {handle: {get_resource: cfn}, timeout: 1}\n  cfn: {type: OS::Heat::UpdateWaitConditionHandle}\n", nil},
 		"a handle by its name":     {resource("OS::Heat::WaitCondition", "handle: server\n      timeout: 1"), []string{"27 error x: handle: want {get_resource: …} of a handle"}},
 		"a timeout out of range":   {resource("OS::Heat::SwiftSignal", "handle: {get_param: image}\n      timeout: 43201"), []string{"28 error x: timeout: want 1 to 43200, got 43201"}},
 		"a count out of range":     {resource("OS::Heat::SwiftSignal", "handle: {get_param: image}\n      timeout: 1\n      count: 0"), []string{"29 error x: count: want 1 to 1000, got 0"}},

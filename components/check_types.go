@@ -334,7 +334,7 @@ func (p place) checkHandle(properties map[string]any, at []string) {
 			continue
 		}
 		switch TypeOf(r.Type).Class {
-		case Handle, Foreign, Nested:
+		case Handle, Nested:
 		default:
 			p.fault(path, "%s: %s is a %s, which is no handle", key, name, r.Type)
 		}

@@ -156,6 +156,7 @@ var types = map[string]Type{
 	},
 	"OS::Heat::SwiftSignalHandle":              {Class: Handle, Attributes: []string{"token", "endpoint", "curl_cli"}},
 	"AWS::CloudFormation::WaitConditionHandle": {Class: Handle},
+	"OS::Heat::UpdateWaitConditionHandle":      {Class: Handle}, // of CloudFormation, too
 	"OS::Heat::ResourceGroup": {
 		Class: Group,
 		Properties: map[string]Property{
