@@ -31,6 +31,7 @@ type Components interface {
 	RetryComponent(ctx context.Context, deploymentID, name string) (windsock.Component, error)  // ErrConflict: it is not over
 	CancelComponent(ctx context.Context, deploymentID, name string) (windsock.Component, error) // ErrConflict: it is over
 	Outputs(ctx context.Context, deploymentID string) (map[string]any, error)                   // null: not known yet
+	Handles(ctx context.Context, deploymentID, base string) (map[string]string, error)          // where to signal; the URLs begin with base
 
 	// IssueToken makes the token by which an instance is told what to run; the one before
 	// is void.
@@ -130,4 +131,26 @@ func (s *Server) showOutputs(w http.ResponseWriter, r *http.Request) error {
 		DeploymentID string         `json:"deployment_id"`
 		Outputs      map[string]any `json:"outputs"`
 	}{id, outputs})
+}
+
+// showHandles shows where a deployment's wait conditions are signalled to: what creates its
+// servers has to tell them.
+func (s *Server) showHandles(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.deploymentOf(r)
+	if err != nil {
+		return err
+	}
+	base, err := s.publicURL(r)
+	if err != nil {
+		return err
+	}
+	handles, err := s.Software.Handles(r.Context(), id, base)
+	if err != nil {
+		return at("id", err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return answer(w, http.StatusOK, struct {
+		DeploymentID string            `json:"deployment_id"`
+		Handles      map[string]string `json:"handles"`
+	}{id, handles})
 }

@@ -110,6 +110,7 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	s.call("POST", "/api/deployments/shop/components/a.db/retry", "").want(200)
 	s.call("POST", "/api/deployments/shop/components/web%2F1/cancel", "").want(200)
 	s.call("GET", "/api/deployments/shop/outputs", "").want(200)
+	s.call("GET", "/api/deployments/shop/handles", "").want(200)
 	s.call("POST", "/api/instances/web-1/token", "").want(201)
 	s.call("GET", "/api/instances/web-1/components?wait=30s", "", "Authorization", "Bearer "+agentToken).want(200)
 	for _, name := range []string{"started", "deployment", "condition", "cfn"} {

@@ -200,6 +200,7 @@ func (s *Server) routes() []route {
 		{"POST", "/api/deployments/{id}/components/{name}/retry", admin, nil, s.software(s.component(Components.RetryComponent))},
 		{"POST", "/api/deployments/{id}/components/{name}/cancel", admin, nil, s.software(s.component(Components.CancelComponent))},
 		{"GET", "/api/deployments/{id}/outputs", read, nil, s.software(s.showOutputs)},
+		{"GET", "/api/deployments/{id}/handles", admin, nil, s.software(s.showHandles)},
 		{"POST", "/api/instances/{id}/token", admin, nil, s.software(s.issueToken)},
 		{"GET", workPath, anyone, []string{"wait"}, s.guarded(s.software(s.work))},
 		{"POST", signalPath + "{token}", anyone, nil, s.guarded(s.software(s.signal))},

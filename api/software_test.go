@@ -131,6 +131,10 @@ func (s *software) Outputs(context.Context, string) (map[string]any, error) {
 	return map[string]any{"url": "http://10.0.0.7/", "later": nil}, s.fails
 }
 
+func (s *software) Handles(_ context.Context, _, base string) (map[string]string, error) {
+	return map[string]string{"ready": base + "/api/signal/" + dbToken}, s.fails
+}
+
 func (s *software) IssueToken(context.Context, string) (windsock.Secret, error) {
 	return agentToken, s.fails
 }
@@ -351,10 +355,16 @@ func TestComponentsOfADeployment(t *testing.T) {
 	s.call("POST", "/api/deployments/shop/components/web%2F1/cancel", "").want(200)
 	s.call("GET", "/api/deployments/shop/outputs", "").want(200).has(map[string]any{"deployment_id": "shop", "outputs": map[string]any{"url": "http://10.0.0.7/", "later": nil}})
 
+	handles, _ := s.call("GET", "/api/deployments/shop/handles", "").want(200).field("handles").(map[string]any)
+	if url, _ := handles["ready"].(string); len(handles) != 1 || !strings.HasSuffix(url, "/api/signal/"+dbToken) {
+		t.Errorf("handles %q", handles)
+	}
+
 	s.call("GET", "/api/deployments/shop/components?state=done", "").refused(400, "invalid", "state")
 	s.call("GET", "/api/deployments/shop-9/components", "").refused(404, "not-found", "id")
 	s.call("GET", "/api/deployments/shop-9/components/a.db", "").refused(404, "not-found", "id")
 	s.call("GET", "/api/deployments/shop-9/outputs", "").refused(404, "not-found", "id")
+	s.call("GET", "/api/deployments/shop-9/handles", "").refused(404, "not-found", "id")
 	s.call("GET", "/api/deployments/shop/components/db", "").refused(404, "not-found", "name")
 	s.call("POST", "/api/deployments/shop/components/web%2F1/retry", "").refused(409, "conflict", "name")
 	s.call("POST", "/api/deployments/shop/components/a.db/cancel", "").refused(409, "conflict", "name")

@@ -317,6 +317,23 @@ func conditionWaitsForItsServers(t *testing.T, fresh maker) {
 	s.want("a:available w:running")
 }
 
+// What boots a server has to tell it where to signal to, as no component is told.
+func TestHandlesTellWhereToSignal(t *testing.T) { eachDB(t, handlesTellWhereToSignal) }
+
+func handlesTellWhereToSignal(t *testing.T, fresh maker) {
+	s := newSite(t, fresh)
+	s.deploy([]node{{Name: "a", On: "s1"}, {Name: "w", Handle: "h"}, {Name: "x", Handle: "web.0.h"}})
+	urls := must[map[string]string](t)(s.Handles(t.Context(), "shop", "http://w"))
+	if len(urls) != 2 || urls["h"] == urls["web.0.h"] {
+		t.Fatalf("the handles are %q, want one for w and one for x", urls)
+	}
+	s.says(tokenOf(urls["web.0.h"]), windsock.Signal{})
+	s.want("a:waiting w:running x:complete")
+	if _, err := s.Handles(t.Context(), "other", ""); !errors.Is(err, windsock.ErrNotFound) {
+		t.Errorf("of no deployment: %v", err)
+	}
+}
+
 func TestManySignalsAtOnceLoseNone(t *testing.T) { eachDB(t, manySignalsAtOnceLoseNone) }
 
 func manySignalsAtOnceLoseNone(t *testing.T, fresh maker) {
