@@ -208,7 +208,12 @@ type PlannedOutput struct {
 	Spec        []byte // JSON
 }
 
-// Known is what is known of the resources that a spec refers to, by their names.
+// GivenInputs are those that a component is given beside its own, as Heat does.
+var GivenInputs = [...]string{"deploy_server_id", "deploy_action", "deploy_stack_id", "deploy_resource_name",
+	"deploy_signal_transport", "deploy_signal_id", "deploy_signal_verb"}
+
+// Known is what is known of the resources that a spec refers to, by their names; by none,
+// the given inputs of the component itself.
 type Known map[string]Produced
 
 // Produced is what is known of one resource.

@@ -266,6 +266,9 @@ func (p place) checkInputs(t Type, config *Resource, properties map[string]any, 
 	if t.Structured || TypeOf(config.Type).Structured {
 		inputsIn(config.Properties["config"], cmp.Or(text(properties["input_key"]), "get_input"), need)
 	}
+	for _, name := range windsock.GivenInputs {
+		delete(need, name)
+	}
 	list, _ := config.Properties["inputs"].([]any)
 	for _, item := range list {
 		m, ok := item.(map[string]any)

@@ -363,6 +363,7 @@ func TestResolve(t *testing.T) {
 		"handle": {Attributes: map[string]any{
 			"endpoint": "http://w/api/signal/t", "token": "t", "curl_cli": "curl -X POST http://w/api/signal/t", "signal": "{}"}},
 		"old": {Attributes: map[string]any{"endpoint": "http://w/api/signal/o"}},
+		"":    {Attributes: map[string]any{"deploy_signal_id": "http://w/api/signal/x"}},
 	}
 	with := func(more string) string {
 		return base + `
@@ -408,6 +409,9 @@ func TestResolve(t *testing.T) {
 		"a structure": {with("  last: {type: OS::Heat::StructuredDeployment, properties: {config: {get_resource: structured}, server: {get_resource: a}, input_values: {to: {get_attr: [one, said, list]}}}}\n"), "CREATE",
 			windsock.Job{Group: "os-apply", Outputs: []windsock.Output{}, Config: map[string]any{"a": []any{"x"}, "b": []any{nil}, "c": int64(4), "e": map[string]any{"get_input": "to", "more": int64(1)}},
 				Inputs: []windsock.Input{{Name: "d", Type: "Number", Value: int64(4)}, input("to", []any{"x"})}}, ""},
+		"a structure that says where to signal": {with("  own: {type: OS::Heat::StructuredConfig, properties: {config: {done: {get_input: deploy_signal_id}}}}\n" +
+			"  last: {type: OS::Heat::StructuredDeployment, properties: {config: {get_resource: own}, server: {get_resource: a}, input_values_validate: STRICT}}\n"), "CREATE",
+			windsock.Job{Group: "Heat::Ungrouped", Outputs: []windsock.Output{}, Config: map[string]any{"done": "http://w/api/signal/x"}, Inputs: []windsock.Input{}}, ""},
 		"a structure that is deployed as it is": {with("  last: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: structured}, server: {get_resource: a}}}\n"), "CREATE",
 			windsock.Job{Group: "os-apply", Outputs: []windsock.Output{}, Config: map[string]any{"a": map[string]any{"get_input": "to"}, "b": []any{map[string]any{"get_input": "nobody"}}, "c": map[string]any{"get_input": "d"}, "e": map[string]any{"get_input": "to", "more": int64(1)}},
 				Inputs: []windsock.Input{{Name: "d", Type: "Number", Value: int64(4)}}}, ""},

@@ -273,7 +273,11 @@ func (n *node) fill(body map[string]any) (any, error) {
 		case map[string]any:
 			if name, ok := v[textOf(key)].(string); ok && len(v) == 1 {
 				value, ok := values[name]
-				if !ok && strict == "STRICT" {
+				switch {
+				case ok:
+				case slices.Contains(windsock.GivenInputs[:], name):
+					value = &pending{refOutput, []any{"", name}}
+				case strict == "STRICT":
 					return nil, fmt.Errorf("config: input %s is not given", name)
 				}
 				return value, charge(&n.scope.p.budget, weigh(value, n.scope.p.budget))

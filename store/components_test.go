@@ -78,6 +78,9 @@ func (planner) Plan(d windsock.Deployable, spec windsock.DeploymentSpec) (p wind
 		}
 		for _, ref := range n.Gets {
 			name, _, _ := strings.Cut(ref, ".")
+			if name == "" { // of its own
+				continue
+			}
 			c.Refers = append(c.Refers, name)
 			if !handles[name] {
 				c.After = append(c.After, name)
@@ -318,7 +321,7 @@ func (s *site) told(after int64) (list []string) {
 
 var dbAndWeb = []node{
 	{Name: "db", On: "s1", Text: "install db", Outputs: []windsock.Output{{Name: "ip"}, {Name: "trouble", Error: true}}},
-	{Name: "web", On: "s2", Text: "install web", Gets: map[string]string{"DB": "db.ip"}, Outputs: []windsock.Output{{Name: "ip"}}},
+	{Name: "web", On: "s2", Text: "install web", Gets: map[string]string{"DB": "db.ip", "OWN": ".deploy_signal_id"}, Outputs: []windsock.Output{{Name: "ip"}}},
 }
 
 func TestComponentsGoOnByWhatOthersProduced(t *testing.T) {
@@ -368,6 +371,9 @@ func componentsGoOnByWhatOthersProduced(t *testing.T, fresh maker) {
 	webTask := s.task("s2", "web")
 	if webTask.Inputs[0].Value != "10.0.0.1" {
 		t.Errorf("web is given %v", webTask.Inputs[0])
+	}
+	if webTask.Inputs[1].Value != webTask.SignalURL {
+		t.Errorf("web is given %v, want its signal URL", webTask.Inputs[1])
 	}
 	s.says(tokenOf(webTask.SignalURL), success("ip=10.0.0.2"))
 	s.want("db:complete web:complete")

@@ -61,36 +61,34 @@ func (s *Store) readWork(r queryer, instanceID string, token windsock.Secret, ba
 		return work, nil, err
 	}
 	for _, c := range offered {
+		url := s.link(base)(c)
+		given := givenInputs(c, url)
+		known[c.DeploymentID][""] = windsock.Produced{Attributes: given}
 		job, err := s.resolve(c.Spec, c.Action, known[c.DeploymentID])
 		if err != nil {
 			put(&broken, c.ID, windsock.CutReason(err.Error()))
 			continue
 		}
-		work.Components = append(work.Components, s.task(c, job, s.link(base)(c)))
+		for _, name := range windsock.GivenInputs {
+			job.Inputs = append(job.Inputs, windsock.Input{Name: name, Type: "String", Value: given[name]})
+		}
+		work.Components = append(work.Components, windsock.Task{
+			ID: fmt.Sprintf("%s.%d", uidText(c.UID), c.Run), Name: c.Name, DeploymentID: c.DeploymentID, Action: c.Action,
+			CreationTime: fromMicros(c.AvailableAt), DeadlineAt: fromMicros(c.DeadlineAt), SignalURL: url, Job: job,
+		})
 	}
 	return work, broken, nil
 }
 
-// task is a job as it is handed out, with the inputs that Heat adds.
-func (s *Store) task(c *component, job windsock.Job, url string) windsock.Task {
+// givenInputs are the values of windsock.GivenInputs.
+func givenInputs(c *component, url string) map[string]any {
 	transport := "CFN_SIGNAL"
 	if c.Silent {
 		transport = "NO_SIGNAL"
 	}
-	for _, in := range [...][2]string{
-		{"deploy_server_id", c.InstanceID},
-		{"deploy_action", string(c.Action)},
-		{"deploy_stack_id", c.DeploymentID},
-		{"deploy_resource_name", c.Name},
-		{"deploy_signal_transport", transport},
-		{"deploy_signal_id", url},
-		{"deploy_signal_verb", "POST"},
-	} {
-		job.Inputs = append(job.Inputs, windsock.Input{Name: in[0], Type: "String", Value: in[1]})
-	}
-	return windsock.Task{
-		ID: fmt.Sprintf("%s.%d", uidText(c.UID), c.Run), Name: c.Name, DeploymentID: c.DeploymentID, Action: c.Action,
-		CreationTime: fromMicros(c.AvailableAt), DeadlineAt: fromMicros(c.DeadlineAt), SignalURL: url, Job: job,
+	return map[string]any{
+		"deploy_server_id": c.InstanceID, "deploy_action": string(c.Action), "deploy_stack_id": c.DeploymentID, "deploy_resource_name": c.Name,
+		"deploy_signal_transport": transport, "deploy_signal_id": url, "deploy_signal_verb": "POST",
 	}
 }
 
