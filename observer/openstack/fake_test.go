@@ -38,6 +38,7 @@ type fake struct {
 	groups    []map[string]any
 	services  []map[string]any            // nil: they may not be listed
 	volumes   []map[string]any            // those in error; nil: there is no Cinder
+	floating  []map[string]any            // IPs; nil: there is no Neutron
 	did       map[string][]map[string]any // what was done to a server, the newest first
 	broken    providertest.Fault
 	pages     int            // that were good
@@ -69,6 +70,7 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /compute/v2.1/os-services", f.listServices)
 	mux.HandleFunc("GET /heat/v1/{project}/stacks", f.listStacks)
 	mux.HandleFunc("GET /heat/v1/{project}/stacks/{name}/{id}/resources", f.listResources)
+	mux.HandleFunc("GET /neutron/v2.0/floatingips", f.listFloating)
 	mux.HandleFunc("GET /cinder/v3/{project}/volumes/detail", f.listVolumes)
 	f.srv = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, mux) }))
 	f.srv.Start()
@@ -160,6 +162,9 @@ func (f *fake) keystone(w http.ResponseWriter, r *http.Request) {
 		}}
 	}
 	catalog := []any{service("identity", "/v3"), service("compute", "/compute/v2.1"), service("orchestration", "/heat/v1/"+project)}
+	if f.floating != nil {
+		catalog = append(catalog, service("network", "/neutron"))
+	}
 	if f.volumes != nil {
 		catalog = append(catalog, service("volumev3", "/cinder/v3/"+project))
 	}
@@ -325,6 +330,18 @@ func (f *fake) listVolumes(w http.ResponseWriter, r *http.Request) {
 	body := map[string]any{"volumes": f.volumes[from:min(from+1, len(f.volumes))]}
 	if from+1 < len(f.volumes) {
 		body["volumes_links"] = []any{map[string]any{"rel": "next", "href": "http://cinder.example/?marker=x"}}
+	}
+	answer(w, http.StatusOK, body)
+}
+
+// listFloating shows one floating IP on a page.
+func (f *fake) listFloating(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from := 1 + slices.IndexFunc(f.floating, func(o map[string]any) bool { return o["id"] == r.URL.Query().Get("marker") })
+	body := map[string]any{"floatingips": f.floating[from:min(from+1, len(f.floating))], "floatingips_links": []any{map[string]any{"rel": "previous", "href": "x"}}}
+	if from+1 < len(f.floating) {
+		body["floatingips_links"] = []any{map[string]any{"rel": "next", "href": "http://neutron.example/?marker=x"}}
 	}
 	answer(w, http.StatusOK, body)
 }

@@ -53,14 +53,17 @@ func (f fault) String() string {
 // is known of it than that it is there.
 func (r *server) fewKeys() bool { return r.Status == "UNKNOWN" && r.VM == "" }
 
-// address returns the one to reach it at: a floating one, else a fixed one; IPv4 before
-// IPv6, and always the same.
-func (r *server) address() string {
+// address returns the one to reach it at: a floating one that is not known to be somebody
+// else's, else a fixed one; IPv4 before IPv6, and always the same.
+func (r *server) address(owners map[string]string) string {
 	best, bestRank, bestNetwork := "", 0, ""
 	for network, list := range r.Addresses {
 		for _, a := range list {
 			rank := 1
+			_, known := owners[a.Addr]
 			switch {
+			case a.Type == "floating" && known:
+				continue // Nova has not heard of it
 			case a.Type == "floating":
 				rank = 3
 			case a.Version == 4:

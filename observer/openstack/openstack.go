@@ -46,8 +46,8 @@ func (c *Config) complete() error {
 		return windsock.Invalid("notifications", "%v", err)
 	}
 	for service, at := range c.Endpoints {
-		if service != novaService && service != heatService && service != cinderService {
-			return windsock.Invalid("endpoints."+service, "want %s, %s or %s", novaService, heatService, cinderService)
+		if service != novaService && service != heatService && service != neutronService && service != cinderService {
+			return windsock.Invalid("endpoints."+service, "want %s, %s, %s or %s", novaService, heatService, neutronService, cinderService)
 		}
 		if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return windsock.Invalid("endpoints."+service, "want a URL, got %q", windsock.Clip(at))
@@ -73,6 +73,7 @@ type Provider struct {
 	runsOn    map[string][]string // by deployment, as it was shown
 	stops     map[string]stop     // by server that is off
 	volumes   map[string]string   // by server, what is wrong with its volumes
+	floating  floating
 	said      map[string]bool
 }
 
@@ -92,7 +93,10 @@ func New(c Config, log *slog.Logger) (*Provider, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	return &Provider{config: c, log: log, heat: newHeat(), zones: map[string]string{}, stops: map[string]stop{}, said: map[string]bool{}}, nil
+	return &Provider{
+		config: c, log: log, heat: newHeat(), floating: floating{moved: map[string]bool{}},
+		zones: map[string]string{}, stops: map[string]stop{}, said: map[string]bool{},
+	}, nil
 }
 
 // Observe implements observer.Provider.
@@ -137,6 +141,7 @@ func (p *Provider) lookWith(ctx context.Context, page func([]windsock.Sighting) 
 	}
 	var clock clock
 	if full || p.since.IsZero() {
+		p.readFloating(ctx, s)
 		p.readVolumes(ctx, s)
 		if err := p.listServers(ctx, s, nil, &clock, v.show(page, false)); err != nil {
 			return err
@@ -148,6 +153,12 @@ func (p *Provider) lookWith(ctx context.Context, page func([]windsock.Sighting) 
 		if err := p.listServers(ctx, s, query, &clock, v.show(page, full)); err != nil {
 			return err
 		}
+	}
+	if !full {
+		p.readFloating(ctx, s) // afterwards, as no state depends on it
+	}
+	if err := p.readMoved(ctx, s, full, page); err != nil {
+		return err
 	}
 	v.blind = v.blind || incomplete != nil
 	if err := v.rest(page, full); err != nil {

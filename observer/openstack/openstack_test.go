@@ -601,6 +601,7 @@ func TestErrorsShowNoSecret(t *testing.T) {
 
 func TestTheCloudOfTheEnvironment(t *testing.T) {
 	f := recorded(t)
+	clouds := os.Getenv("OS_CLIENT_CONFIG_FILE")
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OS_") {
 			t.Setenv(name, "")
@@ -625,6 +626,19 @@ func TestTheCloudOfTheEnvironment(t *testing.T) {
 	}
 	if !strings.Contains(body, `"application_credential"`) || strings.Contains(body, "scope") {
 		t.Errorf("it signed in by %s", body)
+	}
+	t.Setenv("OS_INTERFACE", "internal")
+	if _, err := seen(t, p.Observe); err != nil {
+		t.Error(err) // it is signed in
+	}
+	p.session = nil
+	if _, err := seen(t, p.Observe); err == nil || !strings.Contains(err.Error(), "no compute service") {
+		t.Errorf("of the internal endpoints there are none, the error is %v", err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
+	t.Setenv("OS_CLOUD", "fake")
+	if list, err := seen(t, p.Observe); err != nil || len(list) != 7 || !strings.Contains(body, "sesame") || strings.Contains(body, "application_credential") {
+		t.Errorf("shown %v, %v; it signed in by %s", list, err, body)
 	}
 }
 
@@ -660,13 +674,41 @@ func TestATrustedCAAndAnEndpoint(t *testing.T) {
 	if _, err := seen(t, f.provider(Config{}).Observe); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("with no CA the error is %v", err)
 	}
+	for name, value := range map[string]string{"AUTH_URL": secure.URL + "/v3", "USERNAME": "demo", "PASSWORD": "sesame", "REGION_NAME": "RegionOne", "PROJECT_NAME": "demo", "USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_NAME": "Default", "CACERT": ca} {
+		t.Setenv("OS_"+name, value)
+	}
+	p.config.Cloud, p.session = "", nil
+	if list, err := seen(t, p.Observe); err != nil || len(list) != 7 {
+		t.Errorf("of the environment: shown %v, %v", list, err)
+	}
+}
+
+// Each provider is a cloud of its own, by whatever user its entry has.
+func TestSeveralClouds(t *testing.T) {
+	east, west := recorded(t), newFake(t)
+	west.put(uuid("a"), nil)
+	both := filepath.Join(t.TempDir(), "clouds.yaml")
+	auth := `{region_name: RegionOne, auth: {auth_url: "%s/v3", username: %s, password: sesame, project_name: demo, user_domain_name: Default, project_domain_name: Default}}`
+	if err := os.WriteFile(both, fmt.Appendf(nil, "clouds: {east: "+auth+", west: "+auth+"}", east.srv.URL, "one", west.srv.URL, "another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", both)
+	e, w := east.provider(Config{}), west.provider(Config{})
+	e.config.Cloud, w.config.Cloud = "east", "west"
+	for range 2 {
+		for p, want := range map[*Provider]int{e: 7, w: 2} {
+			if list, err := seen(t, p.Observe); err != nil || len(list) != want {
+				t.Errorf("of %s shown %v, %v", p.config.Cloud, list, err)
+			}
+		}
+	}
 }
 
 func TestWhatCannotBeConfigured(t *testing.T) {
 	for want, c := range map[string]Config{
 		"pool: want project or zone":                {Pool: "rack"},
 		"group_by: want server_group, project or":   {GroupBy: "host"},
-		"endpoints.network: want compute, orch":     {Endpoints: map[string]string{"network": "http://x"}},
+		"endpoints.image: want compute, orch":       {Endpoints: map[string]string{"image": "http://x"}},
 		"notifications: want amqp:// or amqps://":   {Notifications: "rabbit://rabbit.example"},
 		"endpoints.compute: want a URL, got \"nova": {Endpoints: map[string]string{"compute": "nova:8774"}},
 	} {

@@ -77,8 +77,14 @@ func (r *real) image() string {
 	return list.Images[0].ID
 }
 
-// until has look show the things until one is as wanted.
+// until has what changed be shown until something is in that state.
 func (r *real) until(p *Provider, id string, want windsock.State) windsock.Sighting {
+	r.t.Helper()
+	return r.untilIt(p, id, "is "+string(want), func(s *windsock.Sighting) bool { return s.State == want })
+}
+
+// untilIt has what changed be shown until something is as wanted.
+func (r *real) untilIt(p *Provider, id, wanted string, ok func(*windsock.Sighting) bool) windsock.Sighting {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
 	defer cancel()
@@ -95,12 +101,12 @@ func (r *real) until(p *Provider, id string, want windsock.State) windsock.Sight
 		if err != nil {
 			r.t.Fatalf("%s: %v; last it was %+v", id, err, last)
 		}
-		if last.State == want {
+		if ok(&last) {
 			return last
 		}
 		select {
 		case <-ctx.Done():
-			r.t.Fatalf("%s is %+v, want it %s", id, last, want)
+			r.t.Fatalf("%s is %+v, want that it %s", id, last, wanted)
 		case <-time.After(300 * time.Millisecond):
 		}
 	}
@@ -180,6 +186,22 @@ func (r *real) reset(t *testing.T, p *Provider, id string) {
 	}
 	admin.do(s.nova, http.MethodPost, "servers/"+id+"/action", map[string]any{"os-resetState": map[string]any{"state": "active"}}, nil)
 	r.until(p, id, windsock.Running)
+
+	// To everybody else the servers of a host that is down are ACTIVE.
+	var hosts struct{ Services []struct{ ID string } }
+	admin.do(s.nova, http.MethodGet, "os-services?binary=nova-compute", nil, &hosts)
+	down := func(yes bool) {
+		admin.do(s.nova, http.MethodPut, "os-services/"+hosts.Services[0].ID, map[string]any{"forced_down": yes}, nil)
+	}
+	down(true)
+	defer down(false)
+	subject := windsock.Subject{Kind: windsock.KindInstance, ID: id}
+	if s, err := all.Check(t.Context(), subject); err != nil || s.State != windsock.Unknown || s.Raw != "ACTIVE active host=DOWN" {
+		t.Errorf("to the administrator it is %+v, %v", s, err)
+	}
+	if s, err := p.Check(t.Context(), subject); err != nil || s.State != windsock.Running {
+		t.Errorf("to its owner it is %+v, %v", s, err)
+	}
 }
 
 func TestRealStack(t *testing.T) {
@@ -219,4 +241,51 @@ func TestRealStack(t *testing.T) {
 	if s := r.until(p, id, windsock.Gone); !s.Requested {
 		t.Errorf("it is gone as %+v", s)
 	}
+}
+
+// Neutron gives and takes addresses, which to Nova is no change of the server, and which it
+// may not be told.
+func TestRealFloatingIP(t *testing.T) {
+	r := newReal(t)
+	if r.neutron == nil {
+		t.Skip("the cloud has no Neutron")
+	}
+	network := func(external bool) string {
+		var list struct{ Networks []struct{ ID string } }
+		r.do(r.neutron, http.MethodGet, fmt.Sprintf("networks?router:external=%t", external), nil, &list)
+		if len(list.Networks) == 0 {
+			t.Skip("there is no network with floating IPs, or none without")
+		}
+		return list.Networks[0].ID
+	}
+	inside, outside := network(false), network(true)
+	p := r.provider()
+	var made struct{ Server struct{ ID string } }
+	r.do(r.nova, http.MethodPost, "servers", map[string]any{"server": map[string]any{
+		"name": r.prefix, "flavorRef": r.flavor(), "imageRef": r.image(), "networks": []any{map[string]any{"uuid": inside}}, "metadata": map[string]string{"windsock:deployment": r.prefix},
+	}}, &made)
+	id := made.Server.ID
+	t.Cleanup(func() { r.do(r.nova, http.MethodDelete, "servers/"+id, nil, nil) })
+	fixed := r.untilIt(p, id, "has an address", func(s *windsock.Sighting) bool { return s.State == windsock.Running && s.Address != "" }).Address
+
+	var ports struct{ Ports []struct{ ID string } }
+	r.do(r.neutron, http.MethodGet, "ports?device_id="+id, nil, &ports)
+	var f struct {
+		IP struct {
+			ID      string `json:"id"`
+			Address string `json:"floating_ip_address"`
+		} `json:"floatingip"`
+	}
+	r.do(r.neutron, http.MethodPost, "floatingips", map[string]any{"floatingip": map[string]any{"floating_network_id": outside, "port_id": ports.Ports[0].ID}}, &f)
+	t.Cleanup(func() { r.do(r.neutron, http.MethodDelete, "floatingips/"+f.IP.ID, nil, nil) })
+	at := func(address string) {
+		t.Helper()
+		r.untilIt(p, id, "is at "+address, func(s *windsock.Sighting) bool { return s.State == windsock.Running && s.Address == address })
+		if s, err := p.Check(t.Context(), windsock.Subject{Kind: windsock.KindInstance, ID: id}); err != nil || s.Address != address {
+			t.Errorf("looked at it is %+v, %v; want it at %s", s, err, address)
+		}
+	}
+	at(f.IP.Address)
+	r.do(r.neutron, http.MethodPut, "floatingips/"+f.IP.ID, map[string]any{"floatingip": map[string]any{"port_id": nil}}, nil)
+	at(fixed)
 }

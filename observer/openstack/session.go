@@ -29,10 +29,11 @@ import (
 
 // The types of the services we ask.
 const (
-	novaService   = "compute"
-	heatService   = "orchestration"
-	cinderService = "block-storage"
-	cinderV3      = "volumev3" // the same, by the name that most catalogs have
+	novaService    = "compute"
+	heatService    = "orchestration"
+	neutronService = "network"
+	cinderService  = "block-storage"
+	cinderV3       = "volumev3" // the same, by the name that most catalogs have
 )
 
 const (
@@ -50,6 +51,7 @@ type session struct {
 	novaOne *gophercloud.ServiceClient // the same, for one server
 	heat    *gophercloud.ServiceClient // nil: there is none
 	cinder  *gophercloud.ServiceClient // the same
+	neutron *gophercloud.ServiceClient // the same
 	project tokens.Project             // that the token is for
 	ownOnly bool                       // the servers of other projects may not be listed
 	global  atomic.Bool                // the stacks of all projects may be
@@ -105,6 +107,9 @@ func (c *Config) connect(ctx context.Context) (*session, error) {
 	}
 	s.heat = c.service(client, heatService, catalog, where)
 	s.cinder = cmp.Or(c.service(client, cinderService, catalog, where), c.service(client, cinderV3, catalog, where))
+	if s.neutron = c.service(client, neutronService, catalog, where); s.neutron != nil && !strings.HasSuffix(s.neutron.Endpoint, "/v2.0/") {
+		s.neutron.Endpoint += "v2.0/"
+	}
 	if s.nova = c.service(client, novaService, catalog, where); s.nova == nil {
 		return nil, fmt.Errorf("the catalog has no %s service in the region %q", novaService, where.Region)
 	}
@@ -115,8 +120,9 @@ func (c *Config) connect(ctx context.Context) (*session, error) {
 
 // credentials reads the cloud's entry of clouds.yaml, or makes one of the environment.
 func (c *Config) credentials() (gophercloud.AuthOptions, gophercloud.EndpointOpts, *tls.Config, error) {
-	options := []clouds.ParseOption{clouds.WithCloudName(c.Cloud), clouds.WithRegion(c.Region), clouds.WithEndpointType("")}
-	if c.Cloud == "" {
+	name := cmp.Or(c.Cloud, os.Getenv("OS_CLOUD"))
+	options := []clouds.ParseOption{clouds.WithCloudName(name), clouds.WithRegion(c.Region), clouds.WithEndpointType("")}
+	if name == "" {
 		entry, err := json.Marshal(map[string]any{"clouds": map[string]any{"environment": environment()}})
 		if err != nil {
 			return gophercloud.AuthOptions{}, gophercloud.EndpointOpts{}, nil, err
@@ -144,7 +150,13 @@ func environment() map[string]any {
 			auth[name] = value
 		}
 	}
-	return map[string]any{"auth": auth}
+	entry := map[string]any{"auth": auth}
+	for _, name := range [...]string{"cacert", "cert", "key", "interface"} {
+		if value := os.Getenv("OS_" + strings.ToUpper(name)); value != "" {
+			entry[name] = value
+		}
+	}
+	return entry
 }
 
 // service returns a client of a service, or nil if there is none.

@@ -104,7 +104,7 @@ func (v *view) sighting(r *server) windsock.Sighting {
 		s.Reason = strings.TrimPrefix(s.Reason+"; "+why, "; ")
 	}
 	s.Deployment, s.Assembly = v.belongs(r)
-	s.Name, s.Address, s.Metadata = r.Name, r.address(), r.Metadata
+	s.Name, s.Address, s.Metadata = r.Name, v.address(r), r.Metadata
 	if host := r.machine(); host != "" {
 		s.Metadata = maps.Clone(r.Metadata)
 		if s.Metadata == nil {

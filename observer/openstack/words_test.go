@@ -128,7 +128,7 @@ func TestTheAddressThatIsReached(t *testing.T) {
 		"192.0.2.100": {"a": {{"192.0.2.100", 4, "floating"}}, "b": {floating}},
 	} {
 		for range 20 { // the order of a map must not matter
-			if got := (&server{Addresses: nets}).address(); got != want {
+			if got := (&server{Addresses: nets}).address(nil); got != want {
 				t.Fatalf("%v is reached at %q, want %q", nets, got, want)
 			}
 		}

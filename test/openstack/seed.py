@@ -42,7 +42,11 @@ def resources():
     image = cloud.create_image('blank', wait=True, container_format='bare', disk_format='raw', visibility='public',
                                data=b'\0' * 1024)
     net = cloud.network.create_network(name='shared', shared=True)
-    cloud.network.create_subnet(name='shared', network_id=net.id, ip_version=4, cidr='10.65.0.0/16', enable_dhcp=False)
+    subnet = cloud.network.create_subnet(name='shared', network_id=net.id, ip_version=4, cidr='10.65.0.0/16', enable_dhcp=False)
+    out = cloud.network.create_network(name='outside', is_router_external=True)  # of floating IPs
+    cloud.network.create_subnet(name='outside', network_id=out.id, ip_version=4, cidr='10.66.0.0/24', enable_dhcp=False)
+    router = cloud.network.create_router(name='router', external_gateway_info={'network_id': out.id})
+    cloud.network.add_interface_to_router(router, subnet_id=subnet.id)
     # A server is scheduled to no host before Nova shows it.
     deadline = time.monotonic() + 120
     while not any(h.state == 'up' for h in cloud.compute.hypervisors()):
