@@ -19,6 +19,8 @@ type Parent struct {
 	ID    string
 	State State
 	Since time.Time
+
+	Unwatched bool // nobody has said yet how it is, nor has a look shown more than that it answers
 }
 
 // up reports whether nothing is heard against it. What nobody can see says nothing.
@@ -29,7 +31,8 @@ func (p *Parent) up() bool { return p.State == Running || p.State == Degraded ||
 //
 // While a parent is not up it is held to be the reason. Since those who look at a child and
 // at its parent do not do so at one moment, so it is for a while after either changed: that
-// the parent fails may be seen only then, or that the child works again.
+// the parent fails may be seen only then, or that the child works again. One that nobody
+// watches is not waited for, as nobody would see that.
 func Blame(parents []Parent, since, now time.Time) (why string, until time.Time) {
 	for i := range parents {
 		if p := &parents[i]; !p.up() {
@@ -43,13 +46,18 @@ func Blame(parents []Parent, since, now time.Time) (why string, until time.Time)
 		}
 	}
 	until = latest.Since.Add(DependsSettle)
-	switch {
-	case len(parents) == 0 || !now.Before(until):
+	if !now.Before(until) {
 		return "", time.Time{}
-	case latest.ID == "":
-		return fmt.Sprintf("depends on %s, which may be about to fail", parents[0].ID), until
 	}
-	return fmt.Sprintf("depends on %s, which is %s only since then", latest.ID, latest.State), until
+	if latest.ID != "" {
+		return fmt.Sprintf("depends on %s, which is %s only since then", latest.ID, latest.State), until
+	}
+	for _, p := range parents {
+		if !p.Unwatched {
+			return fmt.Sprintf("depends on %s, which may be about to fail", p.ID), until
+		}
+	}
+	return "", time.Time{}
 }
 
 // checkDepends returns a FieldError when a deployment cannot depend on these.

@@ -76,19 +76,27 @@ func (w *working) loadParents(of []string) {
 	w.rows(func(read func(...any) error) error {
 		var p windsock.Parent
 		var since int64
-		err := read(&p.ID, (*string)(&p.State), &since)
+		err := read(&p.ID, (*string)(&p.State), &since, &p.Unwatched)
 		p.Since = fromMicros(since)
 		w.parents[p.ID] = p
 		return err
-	}, `SELECT id, state, since FROM deployments WHERE `+inSet(`id`), set(unique(parents)))
+	}, `SELECT id, state, since, `+unwatched+` FROM deployments WHERE `+inSet(`id`), set(unique(parents)))
 }
 
-// parentsOf returns those that d depends on, as they are now.
+// unwatched is windsock.Parent.Unwatched, of a node; CROSS, as SQLite might begin with the evidence.
+const unwatched = `NOT EXISTS (SELECT 1 FROM evidence WHERE kind = 'deployment' AND subject_id = deployments.id)
+	AND NOT EXISTS (SELECT 1 FROM instances i CROSS JOIN evidence e
+		WHERE i.deployment_id = deployments.id AND e.kind = 'instance' AND e.subject_id = i.id AND e.raw <> '` + windsock.NodeAnswers + `')`
+
+// parentsOf returns those that d depends on, as they are now. What its owner says that it
+// depends on he has watched.
 func (w *working) parentsOf(d *deployment) (list []windsock.Parent) {
+	declared := dependsOn(d.DependsOn)
 	for _, id := range d.parents() {
 		if p := w.deployments[id]; p != nil {
 			list = append(list, windsock.Parent{ID: id, State: windsock.State(p.State), Since: fromMicros(p.Since)})
 		} else if p, known := w.parents[id]; known {
+			p.Unwatched = p.Unwatched && !slices.Contains(declared, id)
 			list = append(list, p)
 		}
 	}

@@ -124,6 +124,31 @@ func TestAProviderThatShowsAFailureKnowsTheHost(t *testing.T) {
 	})
 }
 
+// A host that only its provider lists is not waited for, until somebody says how it is.
+func TestAHostThatNobodyWatchesIsNotWaitedFor(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		r := newCloud(t, s, c)
+		_, up := windsock.Node("kvm-1", "", windsock.Running, windsock.NodeAnswers, "")
+		o := shown(windsock.KindInstance, up.ID, up.State, up.Description)
+		o.Raw = up.Raw
+		record(t, s, o)
+		r.say(windsock.Failed, "web-1")
+		r.told("web-1 FAIL", "shop FAIL")
+		r.say(windsock.Running, "web-1")
+		r.told("web-1 START", "shop START")
+		r.pass(time.Hour)
+		r.lose("kvm-1", windsock.Failed) // nor was it watched before, and yet this is one alarm
+		r.told("node:kvm-1 FAIL", "node:kvm-1 FAIL")
+		r.lose("kvm-1", windsock.Running)
+		r.pass(time.Hour)
+		r.told("node:kvm-1 START", "node:kvm-1 START")
+		r.say(windsock.Failed, "web-1")
+		r.told()
+		r.pass(31 * time.Second)
+		r.told("web-1 FAIL", "shop FAIL")
+	})
+}
+
 // An owner's word stays what it is, and goes before a provider's.
 func TestWhatTheOwnerHasDependStays(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, c *clock) {
