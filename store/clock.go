@@ -27,6 +27,7 @@ func (s *Store) Run(ctx context.Context) error {
 	wg.Go(func() { s.watch(present) })
 	wg.Go(func() { s.attend(present) })
 	wg.Go(func() { s.share(present) })
+	wg.Go(func() { s.mover.run(present) })
 	err := s.Lead(ctx, windsock.UnitClock, s.clock)
 	for left := s.terms.left.wait(); len(s.held()) > 0; left = s.terms.left.wait() {
 		<-left

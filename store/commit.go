@@ -154,6 +154,7 @@ func (s *Store) transact(ops []*op) (written bool, err error) {
 		return false, err
 	}
 	s.ring()
+	s.mover.wrote(t.wrote)
 	if len(t.events) > 0 {
 		s.failedAt.Store(0)
 	}
@@ -224,6 +225,7 @@ type tx struct {
 	events []windsock.EventType
 	after  []func()         // what follows once it is committed
 	dirty  bool             // something was written
+	wrote  int              // in so many statements, where it is SQLite
 	fences map[string]int64 // of what this process holds; nil: not read yet
 
 	deadline int64 // the first that was written; 0: none

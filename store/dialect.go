@@ -34,6 +34,11 @@ func writerDSN(path string) string {
 	return dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=on&_busy_timeout=1&_stmt_cache_size=128&_mutex=no")
 }
 
+// moverDSN opens the file to move the write-ahead log. It has no option that would be written.
+func moverDSN(path string) string {
+	return dsn(path, "mode=rw&_synchronous=FULL&_busy_timeout=5000&_mutex=no")
+}
+
 // readerDSN opens the file for reading.
 func readerDSN(path string) string {
 	return dsn(path, "mode=ro&_query_only=on&_busy_timeout=5000&_stmt_cache_size=64&_mutex=no")
@@ -229,6 +234,7 @@ func (t *tx) execute(query string, args []any) error {
 			t.args = append(t.args, driver.NamedValue{Ordinal: i + 1, Value: v})
 		}
 		_, err = c.(driver.ExecerContext).ExecContext(context.Background(), query, t.args)
+		t.wrote++
 		return err
 	})
 }

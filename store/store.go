@@ -39,7 +39,8 @@ type Store struct {
 	Options
 	write *sqlx.DB // one connection, whose transactions are immediate
 	read  *sqlx.DB
-	eye   *sqlx.DB        // one connection, that watches the others
+	eye   *sqlx.DB // one connection, that watches the others
+	mover mover
 	pg    *pgx.ConnConfig // nil: it is SQLite
 	logID string
 
@@ -125,6 +126,9 @@ func (s *Store) openFile(ctx context.Context, path string) (err error) {
 	if s.read, err = connect(readerDSN(path), readers); err != nil { // after the file and its schema are there
 		return err
 	}
+	if err = s.mover.open(path, s.write); err != nil {
+		return err
+	}
 	if s.Key == nil && s.Planner != nil {
 		if s.Key, err = keyOf(path + ".key"); err != nil {
 			return err
@@ -180,6 +184,9 @@ func (s *Store) Close() error {
 	}
 	if s.eye != nil {
 		errs = append(errs, s.eye.Close())
+	}
+	if s.mover.db != nil {
+		errs = append(errs, s.mover.db.Close())
 	}
 	if s.write != nil {
 		errs = append(errs, s.write.Close())
