@@ -233,3 +233,19 @@ func TestAFileDeclaresDependencies(t *testing.T) {
 		}
 	})
 }
+
+// Who is affected is told of a deployment that has nothing else to tell, too.
+func TestAffectedByOneThatStops(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, _ *clock) {
+		for _, d := range []windsock.DeploymentSpec{{ID: "host"}, {ID: "shop", DependsOn: []string{"host"}}} {
+			if _, _, err := s.PutDeployment(t.Context(), d, windsock.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seq := record(t, s, said(windsock.KindDeployment, "host", "m", windsock.Stopped))[0].EventSeq
+		e := must[[]windsock.Event](t)(s.Events(t.Context(), seq-1, 1, windsock.EventFilter{}))[0]
+		if e.Word != windsock.StopDetected || !slices.Equal(e.Affected, []string{"shop"}) {
+			t.Errorf("event %d has %q and affects %q, want STOP DETECTED and shop", seq, e.Word, e.Affected)
+		}
+	})
+}

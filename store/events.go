@@ -15,7 +15,7 @@ func (t *tx) log(e *windsock.Event) int64 {
 	t.head++
 	t.op.seq, e.Trace = t.head, cmp.Or(e.Trace, t.op.trace)
 	data := "{}" // mostly
-	if e.Stale || e.Suspect || e.Unstable || e.Held != "" || len(e.Metadata) > 0 || len(e.Instances) > 0 || e.Scope != "" || e.Component != nil || !e.PreviousSince.IsZero() || e.By != "" || e.TraceParent != "" {
+	if e.Stale || e.Suspect || e.Unstable || e.Held != "" || len(e.Metadata) > 0 || len(e.Instances) > 0 || len(e.Affected) > 0 || e.Scope != "" || e.Component != nil || !e.PreviousSince.IsZero() || e.By != "" || e.TraceParent != "" {
 		data = jsonText(&e.EventData)
 	}
 	t.put(`INSERT INTO events (seq, at, type, kind, subject_id, deployment_id, provider, pool, word, state, previous, expected, source, reason, detected_at, data)
