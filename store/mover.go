@@ -22,7 +22,7 @@ type mover struct {
 const (
 	moveAfter  = 300                    // statements, each of which writes some pages
 	movePause  = 250 * time.Millisecond // after each time
-	longestLog = 8000                   // pages; a writer that is connected anew has SQLite's 1000 again
+	longestLog = 2000                   // pages; a writer that is connected anew has SQLite's 1000 again
 )
 
 func (m *mover) open(path string, writer *sqlx.DB) (err error) {
