@@ -41,7 +41,7 @@ func (o *op) end(together int) {
 // sampled returns the trace of the first of ops that is in one which somebody keeps.
 func sampled(ops []*op) (in trace.SpanContext) {
 	for _, o := range ops {
-		if in = o.span.SpanContext(); in.IsSampled() {
+		if in = trace.SpanContextFromContext(o.ctx); in.IsSampled() {
 			break
 		}
 	}
