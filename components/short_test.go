@@ -123,15 +123,15 @@ func TestShorterFormIsRead(t *testing.T) {
 	}
 }
 
-func TestShorterFormOfTheReadme(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+func TestShorterFormOfTheGuide(t *testing.T) {
+	guide, err := os.ReadFile("../docs/templates.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, ok := strings.Cut(string(readme), "```yaml\n# shop.yaml\ncomponents:\n")
+	_, block, ok := strings.Cut(string(guide), "```yaml\n# shop.yaml\ncomponents:\n")
 	block, _, ends := strings.Cut(block, "```\n")
 	if !ok || !ends {
-		t.Fatal("README.md shows no components")
+		t.Fatal("docs/templates.md shows no components")
 	}
 	template, err := Parse("components:\n"+block, map[string]string{"web.sh": "true"})
 	if err != nil {
