@@ -96,7 +96,7 @@ func printListing(io stdio, l *windsock.Listing) {
 		if t.Reason != "" {
 			state += ": " + t.Reason
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Kind, t.ID, t.Name, where, state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Kind, t.ID, cmp.Or(t.Name, "-"), where, state)
 	}
 	table.Flush()
 	fmt.Fprintf(io.out, "%d deployments and %d instances", l.Deployments, l.Instances)

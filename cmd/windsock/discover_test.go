@@ -35,7 +35,7 @@ func TestDiscoverShowsWhatWouldBeDeclared(t *testing.T) {
 	config := writeConfig(t, "providers:\n- {id: box, kind: docker, host: '"+engine+"'}\n")
 	for _, args := range [][]string{{"--provider", "docker", "--set", "host=" + engine}, {"--provider", "box", "--config", config}} {
 		status, out, errors := command(t, append([]string{"discover"}, args...)...)
-		want := "deployment  node:box-1  box-1       box-1       -\ninstance    node:box-1  box-1       node:box-1  running\n" +
+		want := "deployment  node:box-1  box-1       box-1       -\ninstance    node:box-1  -           node:box-1  running\n" +
 			"deployment  shop        shop        box-1       -\ninstance    c1          shop-web-1  shop/web    running\n2 deployments and 2 instances\n"
 		if status != 0 || out != want {
 			t.Errorf("%v ends with %d and prints\n%s%s; want\n%s", args, status, out, errors, want)
