@@ -75,7 +75,7 @@ func TestTokenCommands(t *testing.T) {
 	if out, _ := said(t, int(notPossible), "wait", "deployment", "none", "--url", url); !strings.Contains(out, "not found") {
 		t.Errorf("it says %q", out)
 	}
-	if out, _ := said(t, int(statusUnknown), "check", "deployment", "none", "--url", url); !strings.Contains(out, "this takes admin") {
+	if out, _ := said(t, int(statusUnknown), "check", "deployment", "none", "--url", url); !strings.Contains(out, "this takes report") {
 		t.Errorf("it says %q", out)
 	}
 	said(t, 0, "token", "revoke", "reader", "--url", url, "--token-file", file)
