@@ -1,204 +1,131 @@
 package monitors
 
 import (
-	"context"
-	"errors"
+	"encoding/json"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
-	"strings"
 	"testing"
-	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"windsock"
+	"windsock/tracing"
 )
 
-// parts names the phases that there were.
-func parts(p windsock.Phases) string {
-	var names []string
-	for _, part := range []struct {
-		name string
-		took windsock.Duration
-	}{{"dns", p.DNS}, {"connect", p.Connect}, {"tls", p.TLS}, {"first_byte", p.FirstByte}, {"body", p.Body}} {
-		if part.took > 0 {
-			names = append(names, part.name)
-		}
-	}
-	return strings.Join(names, " ")
+const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+// requested is an event that a request caused, which named a trace.
+func requested(id string) windsock.Event {
+	e := change(id, windsock.Failed)
+	e.Trace = windsock.Trace{TraceParent: traceparent, TraceState: "vendor=1"}
+	return e
 }
 
-// sum is how long all phases took together.
-func sum(p windsock.Phases) windsock.Duration {
-	return p.DNS + p.Connect + p.TLS + p.FirstByte + p.Body
-}
-
-func TestPhases(t *testing.T) {
-	ca := newCA(t, "ours")
-	cert, key, _ := issue(t, ca, "localhost", time.Now().Add(time.Hour))
-	r := newTLSReceiver(t, cert, key, nil)
-	plain := newReceiver(t, nil)
-	at := func(rawURL, name string) windsock.MonitorSpec {
-		m := spec(rawURL)
-		m.Address = name
-		return m
-	}
+// callbacks returns the requests by which a monitor with a format is told of events.
+func callbacks(t *testing.T, f windsock.Format, spans *tracetest.SpanRecorder, events ...windsock.Event) []received {
+	t.Helper()
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
 	l := newLog()
-	l.add("tls", at(r.URL, "localhost"), "")
-	l.change("tls", func(m *windsock.Target) { m.TLS.CA = ca.pem })
-	l.add("untrusted", at(r.URL, "localhost"), "")
-	l.add("plain", spec(plain.URL), "")
-	l.add("nowhere", at(plain.URL, "nowhere.invalid"), "")
-	gone := newReceiver(t, nil)
-	gone.Close()
-	l.add("nobody", spec(gone.URL), "")
-	p := ready(t, l)
-	remote := func(rawURL string) string { u, _ := url.Parse(rawURL); return u.Host }
-	for _, step := range []struct {
-		name, monitor, parts, remote, protocol string
-		reused                                 bool
-	}{
-		{"a new connection", "tls", "dns connect tls first_byte body", remote(r.URL), "HTTP/2", false},
-		{"the same again", "tls", "first_byte body", remote(r.URL), "HTTP/2", true},
-		{"an address and no TLS", "plain", "connect first_byte body", remote(plain.URL), "HTTP/1.1", false},
-		{"the same again", "plain", "first_byte body", remote(plain.URL), "HTTP/1.1", true},
-		{"a certificate that is not trusted", "untrusted", "dns connect tls", remote(r.URL), "", false},
-		{"a name that is none", "nowhere", "dns", "", "", false},
-		{"nobody accepts", "nobody", "connect", remote(gone.URL), "", false},
-	} {
-		got, err := p.Ping(t.Context(), step.monitor)
-		want(t, step.name+": error", err, nil)
-		want(t, step.name+": phases", parts(got.Phases), step.parts)
-		want(t, step.name+": wire", windsock.Wire{Remote: got.Remote, Reused: got.Reused, Protocol: got.Protocol},
-			windsock.Wire{Remote: step.remote, Reused: step.reused, Protocol: step.protocol})
-		if all := sum(got.Phases); all > got.Duration+5*windsock.Duration(time.Microsecond) { // each is a microsecond at least
-			t.Errorf("%s: phases of %s in %s", step.name, time.Duration(all), time.Duration(got.Duration))
-		}
-	}
-}
-
-func TestAnAddressThatIsNotCalledIsNotShown(t *testing.T) {
-	l := newLog()
-	l.add("m", windsock.MonitorSpec{Address: "127.0.0.1", Port: 9}, "")
-	p := start(t, l, nil, func(d *Deliverer) { d.Guard = Guard{Self: elsewhere} })
-	eventually(t, "a beat", func() bool { return !p.Beat().IsZero() })
-	got, err := p.Ping(t.Context(), "m")
-	want(t, "error", err, nil)
-	want(t, "what is shown", []any{got.Class, got.Remote}, []any{"blocked_address", ""})
-}
-
-// dialed is a Deliverer whose transport dials so.
-func dialed(dial dialFunc) *Deliverer {
-	return &Deliverer{Transport: &http.Transport{DialContext: traced(dial)}}
-}
-
-func post(ctx context.Context, d *Deliverer, to string) reply {
-	return d.send(ctx, http.MethodPost, &windsock.Target{}, to, http.Header{}, []byte("{}"), time.Now())
-}
-
-// hung is a dial that begins and does not end before it may.
-type hung struct{ begun, release, ended chan struct{} }
-
-func newHung() *hung {
-	return &hung{make(chan struct{}), make(chan struct{}), make(chan struct{})}
-}
-
-func (h *hung) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	defer close(h.ended)
-	hooks := httptrace.ContextClientTrace(ctx)
-	hooks.ConnectStart(network, addr)
-	close(h.begun)
-	<-h.release
-	hooks.ConnectDone(network, addr, nil)
-	return nil, errors.New("too late")
-}
-
-func TestADialThatOutlivesItsRequest(t *testing.T) {
-	h := newHung()
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-h.begun; cancel() }()
-	got := post(ctx, dialed(h.dial), "http://10.1.2.3:9000/")
-	before := got.wire()
-	want(t, "phases", parts(before.Phases), "connect")
-	want(t, "remote", before.Remote, "10.1.2.3:9000")
-	close(h.release)
-	<-h.ended
-	want(t, "after the dial has ended", got.wire(), before)
-}
-
-// While one dials, the connection of another comes free: how the dial goes is nothing to
-// the request then.
-func TestADialThatWasNotNeeded(t *testing.T) {
-	h := newHung()
-	hold := make(chan struct{})
-	r := newReceiver(t, func(_ http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == "/first" {
-			<-hold
+	m := spec(r.URL)
+	m.Format, m.Parallel = f, 1
+	l.add("m", m, newSecret)
+	l.append(events...)
+	p := start(t, l, nil, ours, func(d *Deliverer) {
+		if spans != nil {
+			d.Tracer = sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer(tracing.Scope)
 		}
 	})
-	dials := make(chan dialFunc, 2)
-	dials <- new(net.Dialer).DialContext
-	dials <- h.dial
-	d := dialed(func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return (<-dials)(ctx, network, addr)
-	})
-	defer d.Transport.(*http.Transport).CloseIdleConnections()
-	first := make(chan reply)
-	go func() { first <- post(t.Context(), d, r.URL+"/first") }()
-	r.await(t, 1)
-	go func() { <-h.begun; close(hold) }()
-	got := post(t.Context(), d, r.URL+"/second")
-	want(t, "failure", got.failure, "")
-	want(t, "phases", parts(got.wire().Phases), "first_byte body")
-	want(t, "reused", got.wire().Reused, true)
-	one := <-first
-	want(t, "phases of the first", parts(one.wire().Phases), "connect first_byte body")
-	close(h.release)
-	<-h.ended
+	eventually(t, "all is told", func() bool { d, _ := p.Delivery("m"); return d.Backlog == 0 && !d.SuccessAt.IsZero() })
+	return r.all()
 }
 
-func TestPhasesOfABrokenAnswer(t *testing.T) {
-	answers := map[string]struct {
-		handler http.HandlerFunc
-		parts   string
-		class   string
-	}{
-		"it breaks off midway": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "100")
-			io.WriteString(w, "half")
-			http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		}, "connect first_byte body", "connection"},
-		"it breaks off before": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "connect first_byte", "connection"},
-	}
-	for name, tc := range answers {
-		r := newReceiver(t, tc.handler)
-		d := dialed(new(net.Dialer).DialContext)
-		got := post(t.Context(), d, r.URL)
-		want(t, name+": phases", parts(got.wire().Phases), tc.parts)
-		want(t, name+": class", classOf(got), tc.class)
-	}
-}
-
-// What is told while a request ends comes from many goroutines.
-func TestATraceIsForMany(t *testing.T) {
-	_, how := follow(t.Context(), false)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 100 {
-			how.GetConn("")
-			how.dialling(func() { how.dial("10.0.0.1:1") })
-			how.WroteRequest(httptrace.WroteRequestInfo{})
-			how.GotFirstResponseByte()
+// Where nobody is shown spans a callback names the trace as it was given; where no trace was
+// given it names none.
+func TestATraceIsPassedOn(t *testing.T) {
+	for _, f := range []windsock.Format{windsock.Seed, windsock.Alertmanager, windsock.CloudEvents, windsock.Slack} {
+		got := callbacks(t, f, nil, requested("web-1"), change("web-2", windsock.Failed))
+		for i, want := range []windsock.Trace{{TraceParent: traceparent, TraceState: "vendor=1"}, {}} {
+			h := got[i].Header
+			if h.Get("Traceparent") != want.TraceParent || h.Get("Tracestate") != want.TraceState {
+				t.Errorf("%s: the header names %q %q, want %+v", f, h.Get("Traceparent"), h.Get("Tracestate"), want)
+			}
+			if _, is := h["Traceparent"]; is != (want.TraceParent != "") {
+				t.Errorf("%s: the header is %v", f, h)
+			}
+			if f == windsock.Seed && (h.Get("Ce-Traceparent") != want.TraceParent || h.Get("Ce-Tracestate") != want.TraceState) {
+				t.Errorf("the attributes are %q %q, want %+v", h.Get("Ce-Traceparent"), h.Get("Ce-Tracestate"), want)
+			}
+			if f == windsock.Seed || f == windsock.CloudEvents {
+				var body windsock.Trace
+				if err := json.Unmarshal(got[i].body, &body); err != nil || body != want {
+					t.Errorf("%s: the body names %+v, want %+v (%v)", f, body, want, err)
+				}
+			}
 		}
-	}()
-	how.end()
-	got := reply{trace: how}
-	got.wire()
-	<-done
-	if strings.Contains(parts(got.wire().Phases), "dns") {
-		t.Error("there was no lookup")
+	}
+}
+
+func TestAListNamesTheTraceOfEachEvent(t *testing.T) {
+	var named []windsock.Trace
+	for _, got := range callbacks(t, windsock.Batch, nil, requested("web-1"), change("web-2", windsock.Failed)) {
+		if _, is := got.Header["Traceparent"]; is {
+			t.Errorf("the header is %v", got.Header)
+		}
+		var list []windsock.Trace
+		if err := json.Unmarshal(got.body, &list); err != nil {
+			t.Fatal(err)
+		}
+		named = append(named, list...)
+	}
+	want(t, "traces", named, []windsock.Trace{{TraceParent: traceparent, TraceState: "vendor=1"}, {}})
+}
+
+// Where spans are shown each try is one, of the event's trace, and the callback names it.
+func TestATryIsASpan(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	got := callbacks(t, windsock.Seed, spans, requested("web-1"))[0]
+	span := spans.Ended()[0]
+	named := tracing.Parse(windsock.Trace{TraceParent: got.Header.Get("Traceparent")})
+	want(t, "the span that it names", named.SpanID(), span.SpanContext().SpanID())
+	want(t, "its trace", named.TraceID().String(), traceparent[3:35])
+	want(t, "its parent", span.Parent().SpanID().String(), traceparent[36:52])
+	want(t, "what vendors said", got.Header.Get("Tracestate"), "vendor=1")
+	want(t, "the event's", got.Header.Get("Ce-Traceparent"), traceparent)
+	shown := map[string]string{}
+	for _, a := range span.Attributes() {
+		shown[string(a.Key)] = a.Value.String()
+	}
+	want(t, "what it shows", shown, map[string]string{
+		"windsock.monitor.id": "m", "windsock.attempt": "1", "windsock.events": "1", "windsock.event.type": "instance.state", "windsock.event.seq": "2",
+		"windsock.result": "taken", "http.response.status_code": "200",
+	})
+}
+
+func TestTheSpanOfAListIsLinked(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	requests := callbacks(t, windsock.Batch, spans, requested("web-1"), change("web-2", windsock.Failed))
+	var links []string
+	for i, span := range spans.Ended() {
+		for _, l := range span.Links() {
+			links = append(links, l.SpanContext.SpanID().String())
+		}
+		named := tracing.Parse(windsock.Trace{TraceParent: requests[i].Header.Get("Traceparent")})
+		want(t, "the span that it names", named.SpanID(), span.SpanContext().SpanID())
+		want(t, "it has a parent", span.Parent().IsValid(), false)
+	}
+	want(t, "links", links, []string{traceparent[36:52]})
+}
+
+// What is in no trace, where nobody is shown spans, costs nothing for that.
+func TestACallbackInNoTraceIsAsCheapAsEver(t *testing.T) {
+	d, e := &Deliverer{}, change("web-1", windsock.Failed)
+	m := &windsock.Target{}
+	b, header := &batch{target: m, items: []item{{notice: &notice{Event: e}}}}, http.Header{}
+	if n := testing.AllocsPerRun(100, func() {
+		a := answer{}
+		finish(d.trace(t.Context(), m, b, header), &a)
+	}); n != 0 || len(header) > 0 {
+		t.Errorf("%v allocations, header %v", n, header)
 	}
 }
