@@ -123,7 +123,7 @@ func TestEveryOperationKeepsTheContract(t *testing.T) {
 	}
 	s.call("GET", "/api/providers", "").want(200)
 	s.call("GET", "/api/providers/static", "").want(200)
-	s.call("GET", "/api/providers/static/listing?limit=1", "").want(200)
+	s.call("GET", "/api/providers/static?dry_run=true&limit=1", "").want(200)
 	s.call("GET", "/api/pools", "").want(200)
 	s.call("GET", "/api/summary", "").want(200)
 	s.call("GET", "/api/events?after=0&limit=1000&wait=1s", "").want(200)

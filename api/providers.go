@@ -65,18 +65,10 @@ func (s *Server) oneProvider(r *http.Request) (p provider, err error) {
 	return list[i], nil
 }
 
+// showProvider shows a provider or, in a dry run, what it would declare now.
 func (s *Server) showProvider(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.oneProvider(r)
-	if err != nil {
-		return err
-	}
-	return represent(w, r, http.StatusOK, p)
-}
-
-// showListing lists a provider now, and records nothing of it.
-func (s *Server) showListing(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r)
-	limit := q.limit()
+	dry, limit := q.flag("dry_run"), q.limit()
 	if q.err != nil {
 		return q.err
 	}
@@ -84,13 +76,21 @@ func (s *Server) showListing(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case s.Lister == nil:
+	case dry != nil && *dry:
+		return s.showListing(w, r, p.ID, limit)
+	}
+	return represent(w, r, http.StatusOK, p)
+}
+
+// showListing lists a provider now, and records nothing of it.
+func (s *Server) showListing(w http.ResponseWriter, r *http.Request, id string, limit int) error {
+	if s.Lister == nil {
 		return errNoObserver
 	}
 	linger(w, checkTime)
 	ctx, cancel := s.untilStop(r.Context(), checkTime)
 	defer cancel()
-	l, err := s.Lister.Listing(ctx, p.ID)
+	l, err := s.Lister.Listing(ctx, id)
 	switch {
 	case errors.Is(err, windsock.ErrNotFound):
 		return at("id", errUnlisted)
@@ -100,5 +100,5 @@ func (s *Server) showListing(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	l.Things = l.Things[:min(len(l.Things), limit)]
-	return answer(w, http.StatusOK, l)
+	return represent(w, r, http.StatusOK, l)
 }

@@ -47,14 +47,14 @@ func TestProvidersAreShownWithTheirWords(t *testing.T) {
 		t.Errorf("shows %v", got)
 	}
 
-	a := s.call("GET", "/api/providers/static/listing?limit=2", "").want(200).has(map[string]any{"provider": "static", "error": "HTTP 503"})
+	a := s.call("GET", "/api/providers/static?dry_run=true&limit=2", "").want(200).has(map[string]any{"provider": "static", "error": "HTTP 503"})
 	if got := a.ids("things"); len(got) != 2 {
 		t.Errorf("of three things, two asked for, shows %v", got)
 	}
-	s.call("GET", "/api/providers/removed/listing", "").refused(409, "not-observed", "id")
+	s.call("GET", "/api/providers/removed?dry_run=true", "").refused(409, "not-observed", "id")
 	l.Error = "panic"
-	s.call("GET", "/api/providers/static/listing", "").refused(500, "internal", "")
+	s.call("GET", "/api/providers/static?dry_run=true", "").refused(500, "internal", "")
 	s.server.Lister = nil
-	s.call("GET", "/api/providers/static/listing", "").refused(503, "no-observer", "")
+	s.call("GET", "/api/providers/static?dry_run=true", "").refused(503, "no-observer", "")
 	s.call("GET", "/api/providers/static", "").want(200).has(map[string]any{"words": nil})
 }

@@ -212,8 +212,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/api/silences/{id}", admin, nil, s.endSilence},
 
 		{"GET", "/api/providers", read, nil, s.listProviders},
-		{"GET", "/api/providers/{id}", read, nil, s.showProvider},
-		{"GET", "/api/providers/{id}/listing", read, []string{"limit"}, s.showListing},
+		{"GET", "/api/providers/{id}", read, []string{"dry_run", "limit"}, s.showProvider},
 		{"GET", "/api/pools", read, nil, s.listPools},
 		{"GET", "/api/summary", read, nil, s.showSummary},
 		{"GET", "/api/events", read, []string{"after", "before", "limit", "wait", "deployment", "instance", "provider", "pool", "kind", "type", "detection"}, s.events},

@@ -20,7 +20,7 @@ type DiscoverCmd struct {
 	Provider string            `help:"The kind of it or, with --config, its id there." required:"" placeholder:"KIND"`
 	Set      map[string]string `help:"A setting of it, as in the file." xor:"settings" placeholder:"NAME=VALUE" mapsep:"none"`
 	Config   string            `help:"YAML file that has the provider." xor:"settings" placeholder:"FILE"`
-	JSON     bool              `name:"json" help:"Print it as GET /api/providers/{id}/listing answers it."`
+	JSON     bool              `name:"json" help:"Print it as GET /api/providers/{id}?dry_run=true answers it."`
 }
 
 // Help is shown by windsock discover --help.
