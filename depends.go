@@ -20,7 +20,7 @@ type Parent struct {
 	State State
 	Since time.Time
 
-	Unwatched bool // nobody has said yet how it is, nor has a look shown more than that it answers
+	Unwatched bool // nobody but its provider has said yet how it is
 }
 
 // up reports whether nothing is heard against it. What nobody can see says nothing.

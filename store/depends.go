@@ -84,9 +84,9 @@ func (w *working) loadParents(of []string) {
 }
 
 // unwatched is windsock.Parent.Unwatched, of a node; CROSS, as SQLite might begin with the evidence.
-const unwatched = `NOT EXISTS (SELECT 1 FROM evidence WHERE kind = 'deployment' AND subject_id = deployments.id)
+const unwatched = `NOT EXISTS (SELECT 1 FROM evidence WHERE kind = 'deployment' AND subject_id = deployments.id AND origin <> 'provider')
 	AND NOT EXISTS (SELECT 1 FROM instances i CROSS JOIN evidence e
-		WHERE i.deployment_id = deployments.id AND e.kind = 'instance' AND e.subject_id = i.id AND e.raw <> '` + windsock.NodeAnswers + `')`
+		WHERE i.deployment_id = deployments.id AND e.kind = 'instance' AND e.subject_id = i.id AND e.origin <> 'provider')`
 
 // parentsOf returns those that d depends on, as they are now. What its owner says that it
 // depends on he has watched.
