@@ -80,6 +80,11 @@ func newFake(t *testing.T) *fake {
 	if err := os.WriteFile(clouds, []byte(entry), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OS_") {
+			t.Setenv(name, "")
+		}
+	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
 	return f
 }
