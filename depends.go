@@ -18,7 +18,7 @@ const maxDepends = 100
 type Parent struct {
 	ID    string
 	State State
-	Since time.Time
+	Since time.Time // zero: it was never seen in another
 
 	Unwatched bool // nobody but its provider has said yet how it is
 }

@@ -80,7 +80,7 @@ func (w *working) loadParents(of []string) {
 		p.Since = fromMicros(since)
 		w.parents[p.ID] = p
 		return err
-	}, `SELECT id, state, since, `+unwatched+` FROM deployments WHERE `+inSet(`id`), set(unique(parents)))
+	}, `SELECT id, state, CASE WHEN since > created_at THEN since ELSE 0 END, `+unwatched+` FROM deployments WHERE `+inSet(`id`), set(unique(parents)))
 }
 
 // unwatched is windsock.Parent.Unwatched, of a node; CROSS, as SQLite might begin with the evidence.
@@ -94,7 +94,11 @@ func (w *working) parentsOf(d *deployment) (list []windsock.Parent) {
 	declared := dependsOn(d.DependsOn)
 	for _, id := range d.parents() {
 		if p := w.deployments[id]; p != nil {
-			list = append(list, windsock.Parent{ID: id, State: windsock.State(p.State), Since: fromMicros(p.Since)})
+			parent := windsock.Parent{ID: id, State: windsock.State(p.State)}
+			if p.Since > p.CreatedAt {
+				parent.Since = fromMicros(p.Since)
+			}
+			list = append(list, parent)
 		} else if p, known := w.parents[id]; known {
 			p.Unwatched = p.Unwatched && !slices.Contains(declared, id)
 			list = append(list, p)

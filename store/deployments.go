@@ -187,7 +187,6 @@ type deploymentView struct {
 	Parameters string `db:"parameters"`
 	Hidden     string `db:"hidden"`
 	Name       string `db:"name"`
-	CreatedAt  int64  `db:"created_at"`
 	UpdatedAt  int64  `db:"updated_at"`
 	SeenAt     int64  `db:"seen_at"`
 }

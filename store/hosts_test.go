@@ -125,6 +125,23 @@ func TestAProviderThatShowsAFailureKnowsTheHost(t *testing.T) {
 	})
 }
 
+// What fails when a provider is seen for the first time is told at once: that its host was not
+// known before says nothing.
+func TestAHostThatIsNewIsNotToBlame(t *testing.T) {
+	each(t, func(t *testing.T, s *Store, c *clock) {
+		r := &rack{Store: s, t: t, c: c}
+		dead := guest("web-1", "shop", "kvm-1")
+		dead.State = windsock.Failed
+		record(t, s, append(machine("kvm-1", windsock.Running), placed("shop", "node:kvm-1"), dead, guest("web-2", "shop", "kvm-1"))...)
+		r.told("node:kvm-1 START", "web-1 FAIL", "web-2 START", "node:kvm-1 START", "shop FAIL")
+		record(t, s, seen("web-1", windsock.Running))
+		r.told("web-1 START", "shop START")
+		r.pass(time.Second)
+		record(t, s, seen("web-2", windsock.Failed))
+		r.told("web-2 FAIL", "shop FAIL")
+	})
+}
+
 // A host that only its provider lists is not waited for, until somebody says how it is.
 func TestAHostThatNobodyWatchesIsNotWaitedFor(t *testing.T) {
 	each(t, func(t *testing.T, s *Store, c *clock) {

@@ -58,7 +58,8 @@ type deploymentRow struct {
 	Components string `db:"components"`
 	DependsOn  string `db:"depends_on"` // as its owner declares
 	RunsOn     string `db:"runs_on"`    // as its provider shows
-	Depended   bool   `db:"depended"`   // others depend on it
+	CreatedAt  int64  `db:"created_at"`
+	Depended   bool   `db:"depended"` // others depend on it
 	observedRow
 	heldRow
 }
@@ -76,7 +77,7 @@ type instanceRow struct {
 // fields are those of deploymentColumns.
 func (r *deploymentRow) fields() []any {
 	return append([]any{
-		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap, &r.Components, &r.DependsOn, &r.RunsOn, &r.Depended,
+		&r.ID, &r.Provider, &r.ProviderID, &r.Pool, &r.Expected, &r.Rule, &r.Quorum, &r.Metadata, &r.Tally, &r.Flap, &r.Components, &r.DependsOn, &r.RunsOn, &r.CreatedAt, &r.Depended,
 		&r.State, &r.Since, &r.Reason, &r.Sources, &r.Drift, &r.Stale, &r.Suspect, &r.DeadlineAt,
 	}, r.heldRow.fields()...)
 }
@@ -151,7 +152,7 @@ func (t *tx) work() *working {
 	}
 }
 
-const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components, depends_on, runs_on, ` + depended + `,
+const deploymentColumns = `id, provider, provider_id, pool, expected, rule, quorum, metadata, tally, flap, components, depends_on, runs_on, created_at, ` + depended + `,
 	state, since, reason, sources, drift, stale, suspect, deadline_at, ` + heldColumns
 
 const instanceColumns = `id, deployment_id, provider_id, expected, counts_as,
