@@ -126,8 +126,19 @@ func (p *Provider) checkHost(ctx context.Context, s *session, host string) (wind
 // mixed is the host of servers that are on several, or on none that is known.
 const mixed = ""
 
+// kept is a deployment as it was shown, if it may have to be shown again, on another host.
+func (v *view) kept(s *windsock.Sighting) *windsock.Sighting {
+	if v.hosts == nil {
+		return nil
+	}
+	return s
+}
+
 // seePlace notes on which host a deployment has a server.
 func (v *view) seePlace(deployment, host string) {
+	if v.hosts == nil {
+		return
+	}
 	if first, ok := v.places[deployment]; ok && first != host {
 		host = mixed
 	}
@@ -169,7 +180,7 @@ func (v *view) moved(full bool) (list []windsock.Sighting) {
 		runsOn[id] = on
 		if s.RunsOn == nil || !slices.Equal(on, s.RunsOn) {
 			s.RunsOn = on
-			list = append(list, s)
+			list = append(list, *s)
 		}
 	}
 	v.Provider.runsOn = runsOn

@@ -16,14 +16,14 @@ type view struct {
 	roots   []stack // to be shown
 	ended   []stack // that were deleted
 	stacks  map[string]*stack
-	shown   map[string]windsock.Sighting // deployments that were
-	hosts   map[string]bool              // that there are; nil: that is not known
-	places  map[string]string            // the host of the servers of a deployment
-	blind   bool                         // there are servers of which it cannot be told where they are
+	shown   map[string]*windsock.Sighting // deployments that were; nil: on which host they are is not known
+	hosts   map[string]bool               // that there are; nil: that is not known
+	places  map[string]string             // the host of the servers of a deployment
+	blind   bool                          // there are servers of which it cannot be told where they are
 }
 
 func (p *Provider) newView(s *session) *view {
-	return &view{Provider: p, session: s, shown: map[string]windsock.Sighting{}, places: map[string]string{}}
+	return &view{Provider: p, session: s, shown: map[string]*windsock.Sighting{}, places: map[string]string{}}
 }
 
 // show returns a function that shows servers, or only those of them that were deleted.
@@ -48,7 +48,7 @@ func (v *view) show(page func([]windsock.Sighting) error, deleted bool) func([]s
 				v.seePlace(s.Deployment, r.machine())
 				if _, before := v.shown[s.Deployment]; !before || another {
 					if d, ok := v.deployment(r, s.Deployment); ok {
-						v.shown[s.Deployment] = d
+						v.shown[s.Deployment] = v.kept(&d)
 						deployments = append(deployments, d)
 					}
 				}
@@ -75,7 +75,7 @@ func (v *view) rest(page func([]windsock.Sighting) error, full bool) error {
 		s := v.stack(&v.roots[i])
 		sightings = append(sightings, s)
 		if full {
-			v.shown[id] = s
+			v.shown[id] = v.kept(&s)
 		}
 	}
 	for i := range v.ended {
