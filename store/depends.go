@@ -83,10 +83,12 @@ func (w *working) loadParents(of []string) {
 	}, `SELECT id, state, CASE WHEN since > created_at THEN since ELSE 0 END, `+unwatched+` FROM deployments WHERE `+inSet(`id`), set(unique(parents)))
 }
 
-// unwatched is windsock.Parent.Unwatched, of a node; CROSS, as SQLite might begin with the evidence.
-const unwatched = `NOT EXISTS (SELECT 1 FROM evidence WHERE kind = 'deployment' AND subject_id = deployments.id AND origin <> 'provider')
-	AND NOT EXISTS (SELECT 1 FROM instances i CROSS JOIN evidence e
-		WHERE i.deployment_id = deployments.id AND e.kind = 'instance' AND e.subject_id = i.id AND e.origin <> 'provider')`
+// unwatched is windsock.Parent.Unwatched, of a node. Counts, as a database does not make joins
+// of these, which might begin with all of the evidence.
+const unwatched = `provider_id LIKE '` + windsock.NodePrefix + `%' AND (SELECT count(*) FROM evidence e
+		WHERE e.kind = 'deployment' AND e.subject_id = deployments.id AND e.origin <> 'provider') = 0
+	AND (SELECT count(*) FROM instances i WHERE i.deployment_id = deployments.id AND (SELECT count(*) FROM evidence e
+		WHERE e.kind = 'instance' AND e.subject_id = i.id AND e.origin <> 'provider') > 0) = 0`
 
 // parentsOf returns those that d depends on, as they are now. What its owner says that it
 // depends on he has watched.
