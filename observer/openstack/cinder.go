@@ -6,10 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 )
-
-const volumeLimit = 15 * time.Second // for all of them, as servers are not to wait for long
 
 // volume is what we read of a volume.
 type volume struct {
@@ -21,24 +18,11 @@ type volume struct {
 }
 
 // readVolumes reads which servers have a volume in error. That is no state of theirs, but
-// may be the reason for one. What cannot be read stays what it was.
+// may be the reason for one.
 func (p *Provider) readVolumes(ctx context.Context, s *session) {
-	if s.cinder == nil {
-		return
+	if s.cinder != nil {
+		aside(ctx, p, "volumes are not observed", s.brokenVolumes, func(broken map[string]string) { p.volumes = broken })
 	}
-	limited, cancel := context.WithTimeout(ctx, volumeLimit)
-	defer cancel()
-	broken, err := s.brokenVolumes(limited)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		p.sayOnce("volumes are not observed", err)
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.volumes = broken
 }
 
 // brokenVolumes names, by server, the volumes that are in error and attached.

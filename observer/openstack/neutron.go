@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,10 +14,9 @@ import (
 )
 
 const (
-	floatingPage  = 1000
-	floatingLimit = 15 * time.Second // for all of them, as servers are not to wait for long
-	movedReads    = 4                // servers whose addresses changed that are read at a time
-	movedLimit    = 100              // and in one look
+	floatingPage = 1000
+	movedReads   = 4   // servers whose addresses changed that are read at a time
+	movedLimit   = 100 // and in one look
 )
 
 // floatingIP is what we read of one.
@@ -39,25 +37,11 @@ type floating struct {
 	moved   map[string]bool   // servers that are to be looked at
 }
 
-// readFloating reads all floating IPs: Neutron (21.0) refuses changed_since. What cannot be
-// read stays what it was.
+// readFloating reads all floating IPs: Neutron (21.0) refuses changed_since.
 func (p *Provider) readFloating(ctx context.Context, s *session) {
-	if s.neutron == nil {
-		return
+	if s.neutron != nil {
+		aside(ctx, p, "floating IPs are those that Nova knows", s.floatingIPs, p.floating.take)
 	}
-	limited, cancel := context.WithTimeout(ctx, floatingLimit)
-	defer cancel()
-	list, err := s.floatingIPs(limited)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		p.sayOnce("floating IPs are those that Nova knows", err)
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.floating.take(list)
 }
 
 // take notes all floating IPs there are, and for which servers that is news.
@@ -125,7 +109,9 @@ func (p *Provider) readMoved(ctx context.Context, s *session, all bool, page fun
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.floating.moved, func(id string, _ bool) bool { return slices.Contains(ids, id) })
+	for _, id := range ids {
+		delete(p.floating.moved, id)
+	}
 	return nil
 }
 

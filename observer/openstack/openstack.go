@@ -88,6 +88,27 @@ func (p *Provider) sayOnce(what string, err error) {
 	p.log.Info(what, "error", err)
 }
 
+// asideLimit is how long what is read aside may take, as servers are not to wait for long.
+const asideLimit = 15 * time.Second
+
+// aside reads what no state depends on, and has it taken, with mu held. What cannot be read
+// stays what it was; that it cannot be is told.
+func aside[T any](ctx context.Context, p *Provider, otherwise string, read func(context.Context) (T, error), take func(T)) {
+	limited, cancel := context.WithTimeout(ctx, asideLimit)
+	defer cancel()
+	got, err := read(limited)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		p.sayOnce(otherwise, err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	take(got)
+}
+
 // New returns the provider of a cloud. Nothing is asked of that before it is observed.
 func New(c Config, log *slog.Logger) (*Provider, error) {
 	if err := c.complete(); err != nil {
