@@ -131,9 +131,5 @@ func TestContainersAreHeldWhileTheirHostIsLost(t *testing.T) {
 	list := observe(t)
 	id := launch(t, "", sleeps)
 	list.Hear(t, id, "START DETECTED")
-	list.HostIs(t, id, "lost")
-	list.HeldByHost(t, id)
-	list.HostIs(t, id, "member")
-	list.Seen(t, id, "it runs again", func(i program.Instance) bool { return i.State == "running" })
-	list.HostTold(t, id)
+	list.LoseHost(t, id)
 }

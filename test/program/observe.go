@@ -135,8 +135,19 @@ func (o Observer) hostOf(t *testing.T, instance string) string {
 	return i.Metadata[windsock.HostKey]
 }
 
-// HostIs has somebody report of the machine on which an instance is, by its name alone.
-func (list Observers) HostIs(t *testing.T, instance, desc string) {
+// LoseHost has the machine on which an instance is be lost, and found again, and waits for each of
+// them to tell that, and nothing of the instance, which fails with it and then runs again.
+func (list Observers) LoseHost(t *testing.T, instance string) {
+	t.Helper()
+	list.hostIs(t, instance, "lost")
+	list.heldByHost(t, instance)
+	list.hostIs(t, instance, "member")
+	list.Seen(t, instance, "it runs again", func(i Instance) bool { return i.State == "running" })
+	list.hostTold(t, instance)
+}
+
+// hostIs has somebody report of the machine on which an instance is, by its name alone.
+func (list Observers) hostIs(t *testing.T, instance, desc string) {
 	t.Helper()
 	for _, o := range list {
 		o.Must(t, "POST", "/api/reports/pacemaker", map[string]any{"items": []any{map[string]any{
@@ -145,17 +156,17 @@ func (list Observers) HostIs(t *testing.T, instance, desc string) {
 	}
 }
 
-// HeldByHost waits until each of them holds that the instance fails, as its machine does.
-func (list Observers) HeldByHost(t *testing.T, instance string) {
+// heldByHost waits until each of them holds that the instance fails, as its machine does.
+func (list Observers) heldByHost(t *testing.T, instance string) {
 	t.Helper()
 	list.Seen(t, instance, "it is held back", func(i Instance) bool {
 		return i.State == "failed" && strings.HasPrefix(i.HeldBy, "depends on node:")
 	})
 }
 
-// HostTold waits for each of them to hear that the machine on which an instance is failed and
+// hostTold waits for each of them to hear that the machine on which an instance is failed and
 // runs again, and fails the test if anything else was heard that nobody waited for.
-func (list Observers) HostTold(t *testing.T, instance string) {
+func (list Observers) hostTold(t *testing.T, instance string) {
 	t.Helper()
 	for _, o := range list {
 		node := windsock.NodeID(o.hostOf(t, instance))
