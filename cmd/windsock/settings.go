@@ -52,8 +52,8 @@ type ServeCmd struct {
 // Help is shown by windsock serve --help.
 func (*ServeCmd) Help() string {
 	return `What neither a flag nor its variable gives is taken from the file, which has more: deployments, providers, reports,
-oidc. SIGHUP has it read again: what it declares, the log's level, certificates and the administrator's token change at
-once, the rest at the next start. SIGTERM and SIGINT end it once what is under way is done; a second one, at once.`
+oidc. SIGHUP has it read again: what it declares, its rules for reports, the log's level, certificates and the
+administrator's token change at once, the rest at the next start. SIGTERM and SIGINT end it once what is under way is done; a second one, at once.`
 }
 
 // The defaults of what somebody has to say.
