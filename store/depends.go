@@ -93,7 +93,6 @@ const unwatched = `provider_id LIKE '` + windsock.NodePrefix + `%' AND (SELECT c
 // parentsOf returns those that d depends on, as they are now. What its owner says that it
 // depends on he has watched.
 func (w *working) parentsOf(d *deployment) (list []windsock.Parent) {
-	declared := dependsOn(d.DependsOn)
 	for _, id := range d.parents() {
 		if p := w.deployments[id]; p != nil {
 			parent := windsock.Parent{ID: id, State: windsock.State(p.State)}
@@ -102,7 +101,7 @@ func (w *working) parentsOf(d *deployment) (list []windsock.Parent) {
 			}
 			list = append(list, parent)
 		} else if p, known := w.parents[id]; known {
-			p.Unwatched = p.Unwatched && !slices.Contains(declared, id)
+			p.Unwatched = p.Unwatched && !slices.Contains(dependsOn(d.DependsOn), id)
 			list = append(list, p)
 		}
 	}

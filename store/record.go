@@ -201,9 +201,9 @@ func (w *working) loadSubjects(ops []*op) {
 			}
 			if as != nil {
 				theirs[windsock.KindDeployment] = append(theirs[windsock.KindDeployment], as.RunsOn...)
-			}
-			if as != nil && as.Deployment != "" {
-				theirs[windsock.KindDeployment] = append(theirs[windsock.KindDeployment], as.Deployment)
+				if as.Deployment != "" {
+					theirs[windsock.KindDeployment] = append(theirs[windsock.KindDeployment], as.Deployment)
+				}
 			}
 		}
 	}
